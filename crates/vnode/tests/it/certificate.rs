@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::runtime::watcher;
 use kube::{Api, Client, Config};
 use pilotage_clusters::{Options, Registry, Watch, WatchConfig, cluster_uid};
@@ -20,6 +20,7 @@ use rcgen::{
 };
 use serde_json::json;
 use time::OffsetDateTime;
+use tokio::task::JoinHandle;
 use tokio::time::{interval, timeout};
 use tokio_util::sync::CancellationToken;
 use x509_parser::certification_request::X509CertificationRequest;
@@ -97,17 +98,18 @@ async fn sign(plane: &ControlPlane, authority: &Authority) {
         .unwrap();
 }
 
-/// Whether what is served now is of this authority: then it is told who asks.
-async fn is_served(port: u16, authority: &Authority) -> bool {
+/// Whether what is served now is of this authority, or of any: then it is told who asks.
+async fn is_served(port: u16, authority: Option<&Authority>) -> bool {
     let mut config = Config::new(format!("https://{ADDRESS}:{port}").parse().unwrap());
-    config.root_cert = Some(vec![authority.der().to_vec()]);
+    config.root_cert = authority.map(|it| vec![it.der().to_vec()]);
+    config.accept_invalid_certs = authority.is_none();
     let client = Client::try_from(config).unwrap();
     let request = http::Request::get("/healthz").body(Vec::new()).unwrap();
     let answer = client.request_text(request).await;
     matches!(answer, Err(kube::Error::Api(status)) if status.code == 401)
 }
 
-async fn served(port: u16, authority: &Authority) {
+async fn served(port: u16, authority: Option<&Authority>) {
     let mut ticks = interval(PERIOD);
     let looking = async {
         while !is_served(port, authority).await {
@@ -117,54 +119,82 @@ async fn served(port: u16, authority: &Authority) {
     timeout(LIMIT, looking).await.unwrap();
 }
 
+/// A kubelet server that runs under its roles, which approve of requests to the default signer alone.
+struct Running {
+    port: u16,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    async fn start(plane: &ControlPlane, self_signed: bool) -> Self {
+        pilotage_runtime::client::install_crypto_provider();
+        plane.service_account(HOME, "kubelet").await.unwrap();
+        let rules = pilotage_clusters::rbac::RULES
+            .iter()
+            .chain(pilotage_vnode::rbac::RULES)
+            .chain(pilotage_vnode::kubelet::rbac::RULES)
+            .chain(pilotage_clusters::identity::RULES);
+        let account = Account {
+            namespace: HOME,
+            name: "kubelet",
+        };
+        let roles = rbac::render("kubelet", account, rules);
+        apply::apply_values(&plane.admin(), roles, HOME)
+            .await
+            .unwrap();
+        let client = plane.service_account_client(HOME, "kubelet").await.unwrap();
+        let args = KubeletArgs {
+            kubelet_address: Some(ADDRESS.parse().unwrap()),
+            kubelet_listen: ([127, 0, 0, 1], 0).into(),
+            kubelet_signer: SIGNER.to_owned(),
+            kubelet_self_signed: self_signed,
+            kubelet_streams: 2,
+        };
+        let kubelet = Kubelet::bind(&args).await.unwrap().unwrap();
+        let port = kubelet.endpoint().port;
+        let stop = CancellationToken::new();
+        let with = KubeletWith {
+            cluster: cluster_uid(&client).await.unwrap(),
+            registry: Registry::start(&client, Options::new("test"), &stop),
+            proxies: Watch::of_client(client.clone(), WatchConfig::all(), &stop),
+            client: Unthrottled(client),
+            metrics: KubeletMetrics::default(),
+        };
+        let task = tokio::spawn(kubelet.run(with, stop.clone()));
+        Self { port, stop, task }
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        timeout(LIMIT, self.task).await.unwrap().unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn another_signer_and_somebody_elses_approval_give_a_certificate_and_the_next_one() {
-    pilotage_runtime::client::install_crypto_provider();
     let plane = ControlPlane::builder("certificate").start().await.unwrap();
-    plane.service_account(HOME, "kubelet").await.unwrap();
-    // Its role approves of requests to the default signer alone.
-    let rules = pilotage_clusters::rbac::RULES
-        .iter()
-        .chain(pilotage_vnode::rbac::RULES)
-        .chain(pilotage_vnode::kubelet::rbac::RULES)
-        .chain(pilotage_clusters::identity::RULES);
-    let account = Account {
-        namespace: HOME,
-        name: "kubelet",
-    };
-    let roles = rbac::render("kubelet", account, rules);
-    apply::apply_values(&plane.admin(), roles, HOME)
-        .await
-        .unwrap();
-    let client = plane.service_account_client(HOME, "kubelet").await.unwrap();
-
-    let args = KubeletArgs {
-        kubelet_address: Some(ADDRESS.parse().unwrap()),
-        kubelet_listen: ([127, 0, 0, 1], 0).into(),
-        kubelet_signer: SIGNER.to_owned(),
-        kubelet_self_signed: false,
-        kubelet_streams: 2,
-    };
-    let kubelet = Kubelet::bind(&args).await.unwrap().unwrap();
-    let port = kubelet.endpoint().port;
-    let stop = CancellationToken::new();
-    let with = KubeletWith {
-        cluster: cluster_uid(&client).await.unwrap(),
-        registry: Registry::start(&client, Options::new("test"), &stop),
-        proxies: Watch::of_client(client.clone(), WatchConfig::all(), &stop),
-        client: Unthrottled(client),
-        metrics: KubeletMetrics::default(),
-    };
-    let running = tokio::spawn(kubelet.run(with, stop.clone()));
-
+    let running = Running::start(&plane, false).await;
     let (first, second) = (authority(), authority());
-    assert!(!is_served(port, &first).await, "nothing is signed yet");
-    sign(&plane, &first).await;
-    served(port, &first).await;
-    sign(&plane, &second).await;
-    served(port, &second).await;
-    assert!(!is_served(port, &first).await, "it shows the newer one");
-    stop.cancel();
-    timeout(LIMIT, running).await.unwrap().unwrap();
+    let (port, first, second) = (running.port, &first, &second);
+    assert!(!is_served(port, None).await, "nothing is signed yet");
+    sign(&plane, first).await;
+    served(port, Some(first)).await;
+    sign(&plane, second).await;
+    served(port, Some(second)).await;
+    assert!(!is_served(port, Some(first)).await, "it shows the newer");
+    running.end().await;
+    plane.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_nobody_else_signs_is_asked_of_nobody() {
+    let plane = ControlPlane::builder("self-signed").start().await.unwrap();
+    let running = Running::start(&plane, true).await;
+    served(running.port, None).await;
+    let requests: Api<CertificateSigningRequest> = Api::all(plane.admin());
+    let asked = requests.list(&ListParams::default()).await.unwrap().items;
+    assert!(asked.is_empty(), "{asked:?}");
+    running.end().await;
     plane.stop().await;
 }

@@ -9,7 +9,7 @@ use http::Request;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use pilotage_api::{Right, Source};
+use pilotage_api::{Right, Source, keys};
 use pilotage_e2e::fleet::{Fleet, SOURCE_ACCOUNT, Spec};
 use pilotage_testkit::access::Credential;
 use pilotage_testkit::plane::kwok::{BEFORE, Kubelet};
@@ -168,6 +168,7 @@ async fn kubectl_reaches_delegates_through_the_source_and_nobody_else_does() {
     let read = timeout(LIMIT, source.kubectl_with_input(&input, "hello\n")).await;
     assert_eq!(read.unwrap().unwrap(), "[hello]\n");
     copy(&shop, &kubectl).await;
+    containers(&shop, &kubectl).await;
     forward(&shop, "port-forward", &[]).await;
     // Older clients ask for SPDY.
     let spdy = going(
@@ -331,6 +332,33 @@ async fn copy(
         .await
         .unwrap();
     assert_eq!(std::fs::read_to_string(into).unwrap(), text);
+}
+
+/// Each container has logs: one that ran first, too, and one of `kubectl debug`.
+async fn containers(
+    shop: &Shop,
+    kubectl: &impl AsyncFn(&[&str]) -> Result<String, pilotage_testkit::plane::Error>,
+) {
+    let pod = json!({
+        "metadata": { "name": "three", "annotations": { keys::ELECT: "" } },
+        "spec": {
+            "initContainers": [{ "name": "init", "image": "i" }],
+            "containers": [{ "name": "main", "image": "i" }],
+        },
+    });
+    shop.create(&serde_json::from_value(pod).unwrap()).await;
+    shop.running("three").await;
+    kubectl(&["debug", "three", "--image=i", "--container=debug"])
+        .await
+        .unwrap();
+    for container in ["init", "main", "debug"] {
+        let logs = until(container, async || {
+            kubectl(&["logs", "three", "--container", container]).await
+        })
+        .await;
+        assert_eq!(logs, "one\ntwo\nthree\n", "{container}");
+    }
+    shop.delete("three").await;
 }
 
 async fn forward(shop: &Shop, name: &str, env: &[(&str, &str)]) {
