@@ -160,7 +160,7 @@ pub fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToken) -> 
                         let look = sight.look(target.node());
                         strays::run(client, recorder, leadership, look).await;
                     };
-                    stop.run_until_cancelled(ending).await;
+                    stop.run_until_cancelled(Box::pin(ending)).await;
                 }
             })
         };

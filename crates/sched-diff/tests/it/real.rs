@@ -491,7 +491,7 @@ async fn play(mut yard: Yard) -> Yard {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_real_binary_and_ours_do_what_our_framework_says() {
-    let (both, process) = yards([REAL, "ours"]).await;
+    let (both, process) = Box::pin(yards([REAL, "ours"])).await;
     let played: Vec<Yard> = stream::iter(both)
         .map(|yard| tokio::spawn(play(yard)))
         .buffer_unordered(2)

@@ -162,7 +162,7 @@ fn said_of(victim: &Pod, event: &Event, preemptor: &Pod) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_real_binary_and_ours_evict_whom_our_framework_says() {
-    let (both, process) = yards(["real-evicts", "ours-evicts"]).await;
+    let (both, process) = Box::pin(yards(["real-evicts", "ours-evicts"])).await;
     let mut told = Vec::new();
     for yard in &both {
         yard.fill().await;
