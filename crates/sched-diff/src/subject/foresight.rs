@@ -53,12 +53,15 @@ impl Subject {
 
     /// Adds to a verdict what preemption does.
     pub(super) fn foresee(&mut self, pod: &Value, verdict: &mut Verdict) -> Result<(), SideError> {
-        let Some(arguments) = &self.preemption else {
-            return Ok(());
-        };
-        verdict.limited = !arguments.is_null();
+        let arguments = self.preemption.as_ref();
+        verdict.limited = arguments.is_some_and(|arguments| !arguments.is_null());
         let nobody = verdict.error.is_some() || !verdict.best.is_empty();
         if nobody || object::node_of(pod).is_some() {
+            return Ok(());
+        }
+        if arguments.is_none() {
+            // Nobody looks for room, so a nomination is taken away.
+            verdict.nominated = Some(String::new());
             return Ok(());
         }
         let (mut at, mut of) = (0, 1);
