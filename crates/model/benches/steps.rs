@@ -200,9 +200,7 @@ fn ingresses(times: &mut Times) {
     let behind = times.step("Services behind an Ingress of 1.5 MB", || backends(&object));
     assert_eq!(behind.len(), 2_500);
     if let Some(spec) = &object.spec {
-        times.step("what is kept of an Ingress of 1.5 MB", || {
-            only_names(spec)
-        });
+        times.step("what is kept of an Ingress of 1.5 MB", || only_names(spec));
     }
     times.step("digest of an Ingress of 1.5 MB", || {
         Content::of_ingress(&object)

@@ -86,7 +86,7 @@ pub use pilotage::PilotageProcess;
 pub use plane::{Builder, ControlPlane, Part, audit};
 pub use record::{Change, Recorded, Recorder};
 pub use supervisor::Signal;
-pub use wait::{WaitError, list_until, wait_count, wait_for, wait_gone};
+pub use wait::{LIMIT, WaitError, list_until, wait_count, wait_for, wait_gone};
 
 /// Ten characters that no other call, thread or process gets; good as part of a DNS label.
 pub fn unique() -> String {

@@ -1,7 +1,6 @@
 //! A namespace for one test: unique, usable at once, deleted when dropped.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
@@ -13,9 +12,6 @@ use serde_json::json;
 use crate::access::Access;
 use crate::plane::{ControlPlane, Error, Part};
 use crate::{shared, wait};
-
-/// How long the controller manager may take to make a service account.
-const LIMIT: Duration = Duration::from_mins(1);
 
 /// A namespace that goes when this value goes (as far as that is possible: without a controller manager it stays
 /// Terminating, which hurts nobody).
@@ -53,7 +49,7 @@ impl TestNamespace {
         };
         if plane.has(Part::ControllerManager) {
             let accounts: Api<ServiceAccount> = Api::namespaced(client, name);
-            wait::wait_for(&accounts, "default", |_| true, LIMIT)
+            wait::wait_for(&accounts, "default", |_| true, wait::LIMIT)
                 .await
                 .map_err(|source| Error::Wait {
                     what: format!("no default service account in {name}"),

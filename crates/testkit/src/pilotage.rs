@@ -14,6 +14,7 @@ use crate::ports::Port;
 use crate::process::{self, Process};
 use crate::ready::{self, Probe};
 use crate::supervisor::{Exit, Signal, Spec};
+use crate::wait::LIMIT;
 
 /// Environment variable that names the binary.
 pub const BINARY_VARIABLE: &str = "PILOTAGE_BIN";
@@ -21,8 +22,6 @@ pub const BINARY_VARIABLE: &str = "PILOTAGE_BIN";
 pub const ADMIN_PORT: &str = "{admin-port}";
 /// Stands in arguments for the directory of the files.
 pub const DIRECTORY: &str = "{directory}";
-/// How long it may take to be ready.
-const START_LIMIT: Duration = Duration::from_mins(1);
 
 /// The binary can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -174,7 +173,7 @@ impl Builder {
             run,
         };
         if self.ready_path.is_some() {
-            process.process.ready(START_LIMIT).await?;
+            process.process.ready(LIMIT).await?;
         }
         Ok(process)
     }
@@ -252,7 +251,7 @@ impl PilotageProcess {
 
     /// Starts it again with the same arguments and waits until it is ready.
     pub async fn restart(&self) -> Result<(), Error> {
-        Ok(self.process.restart(START_LIMIT).await?)
+        Ok(self.process.restart(LIMIT).await?)
     }
 }
 

@@ -14,6 +14,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+/// How long anything that has to happen may take on a busy machine, before a test says that it didn't.
+pub const LIMIT: Duration = Duration::from_mins(3);
+
 /// Characters of an object that an error shows.
 const SHOWN: usize = 2_000;
 

@@ -10,6 +10,7 @@ use futures::future::{join_all, try_join_all};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use pilotage_e2e::fleet::{Cluster, Error, Fleet, LeaseTimes, Spec};
+pub(crate) use pilotage_testkit::LIMIT;
 use pilotage_testkit::fault::FaultProxy;
 use pilotage_testkit::plane::audit::Policy;
 use pilotage_testkit::{PilotageProcess, build, wait_for};
@@ -20,8 +21,6 @@ use tokio::time::timeout;
 use crate::crowd;
 use crate::world::Place;
 
-/// How long a step of a fleet without faults may take on a busy machine.
-pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 /// Leases are as short as whole seconds and two cores allow.
 pub(crate) const LEASE: LeaseTimes = LeaseTimes {
     duration: Duration::from_secs(3),

@@ -1,6 +1,6 @@
 //! The stage: one source, one healthy target, and for each test a namespace of somebody honest and one of a tenant.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
@@ -10,11 +10,9 @@ use kube::{
 };
 use pilotage_api::{Right, Target, conditions::types, keys};
 use pilotage_e2e::fleet::{Fleet, Spec, secret, target_object};
+pub(crate) use pilotage_testkit::LIMIT;
 use pilotage_testkit::{HostileServer, TestNamespace, build, shared, wait_for, wait_gone};
 use tokio::sync::OnceCell;
-
-/// For everything that has to happen.
-pub(crate) const LIMIT: Duration = Duration::from_mins(2);
 
 /// Where Targets may lead: all servers of these tests are there.
 pub(crate) const ALLOWED: &str = "127.0.0.1";

@@ -14,11 +14,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use pilotage_testkit::{ControlPlane, build, pilotage, wait_gone};
+use pilotage_testkit::{ControlPlane, LIMIT, build, pilotage, wait_gone};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(30);
 /// Of Admiralty 0.17, for a Target c2 of namespace default.
 const ADMIRALTYS: &str = "multicluster.admiralty.io/default-c2";
 const OURS: &str = "multicluster.admiralty.io/delegate_gone";

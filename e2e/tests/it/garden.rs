@@ -8,10 +8,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use pilotage_e2e::garden::{Place, objects};
 use pilotage_testkit::supervisor::Exit;
-use pilotage_testkit::{ControlPlane, audit, pilotage};
+use pilotage_testkit::{ControlPlane, LIMIT, audit, pilotage};
 use serde_json::{Value, json};
-
-const LIMIT: Duration = Duration::from_mins(1);
 
 fn select_seed(directory: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(pilotage::binary().unwrap())

@@ -18,11 +18,10 @@ use kube::{Api, ResourceExt};
 use pilotage_e2e::scheduler;
 use pilotage_testkit::build::{self, PodBuilder};
 use pilotage_testkit::supervisor::Exit;
-use pilotage_testkit::{ControlPlane, audit, list_until, wait_count, wait_for, wait_gone};
+use pilotage_testkit::{ControlPlane, LIMIT, audit, list_until, wait_count, wait_for, wait_gone};
 
 use crate::scenario::{node_of, scheduled};
 
-const LIMIT: Duration = Duration::from_mins(1);
 /// Of the scheduler, unless it is told another name.
 const NAME: &str = "pilotage-scheduler";
 /// A scheduler that isn't there at first.

@@ -11,6 +11,7 @@ use kube::core::Status;
 use pilotage_api::keys;
 use pilotage_runtime::rbac::{Account, Rule, render};
 use pilotage_runtime::ready::Health;
+pub(crate) use pilotage_testkit::LIMIT;
 use pilotage_testkit::{ControlPlane, TestNamespace, apply, shared};
 use pilotage_webhook::{Metrics, RunError, WebhookArgs, rbac};
 use prometheus_client::registry::Registry;
@@ -22,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 /// Namespace of the webhook.
 pub(crate) const HOME: &str = "pilotage";
 const ACCOUNT: &str = "pilotage-webhook";
-pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 #[derive(Parser)]
 struct Command {

@@ -11,13 +11,12 @@ use pilotage_clusters::{
     Connection, Event, Feed, Need, Options, ProbeOptions, Registry, Target, TargetKey, Watch,
 };
 use pilotage_runtime::rbac::{self, Account, Rule};
+pub(crate) use pilotage_testkit::LIMIT;
 use pilotage_testkit::access::Credential;
 use pilotage_testkit::{Access, ControlPlane, TestNamespace, apply, shared};
 use serde_json::json;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// What the tests' identities may do in targets.
 pub(crate) const TARGET_RULES: &[Rule] = &[Rule::own_namespace(

@@ -21,6 +21,7 @@ use pilotage_runtime::{
     ready::Health,
 };
 use pilotage_sched_driver::publish::Recorder as EventRecorder;
+pub(crate) use pilotage_testkit::LIMIT;
 use pilotage_testkit::{
     ControlPlane, TestNamespace, apply,
     build::{self, PodBuilder},
@@ -31,8 +32,6 @@ use serde_json::{Value, json};
 use tokio::{sync::OnceCell, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-/// Nothing here takes nearly as long.
-pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 /// Where the service accounts live.
 const HOME: &str = "default";
 

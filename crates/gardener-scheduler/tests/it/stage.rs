@@ -16,6 +16,7 @@ use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::rbac::{self, Account};
 use pilotage_runtime::ready::Health;
 use pilotage_sched_driver::publish::Recorder;
+pub(crate) use pilotage_testkit::LIMIT;
 use pilotage_testkit::gardener::Garden;
 use pilotage_testkit::{ControlPlane, apply, audit, list_until, wait_for};
 use prometheus_client::registry::Registry;
@@ -24,8 +25,6 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Nothing here takes nearly as long.
-pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 /// Longer than any test: whoever waits for it fails.
 pub(crate) const NEVER: Backoff = Backoff::new(Duration::from_hours(1), Duration::from_hours(1));
 /// As usual, without the longest pauses.

@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client};
 use pilotage_runtime::lease::{self, Elector, Leadership, LeaseConfig, LeaseError};
 use pilotage_runtime::rbac::{self, Account};
-use pilotage_testkit::{ControlPlane, Part, Signal, TestNamespace, apply, shared, wait_for};
+use pilotage_testkit::{ControlPlane, LIMIT, Part, Signal, TestNamespace, apply, shared, wait_for};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -19,7 +19,6 @@ const DEADLINE: Duration = Duration::from_secs(2);
 const PERIOD: Duration = Duration::from_millis(300);
 /// What the leader writes on its Lease.
 const ABOUT: &str = "example.com/about";
-const LIMIT: Duration = Duration::from_secs(30);
 
 struct Candidate {
     leadership: Leadership,

@@ -9,7 +9,6 @@ mod preemption;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::NamespaceResourceScope;
@@ -30,12 +29,11 @@ use pilotage_sched_diff::verdict::Verdict;
 use pilotage_sched_diff::{Step, generate, label_keys, object};
 use pilotage_testkit::build::PodBuilder;
 use pilotage_testkit::pilotage::{ADMIN_PORT, DIRECTORY, PilotageProcess};
-use pilotage_testkit::{ControlPlane, build, list_until, wait_for, wait_gone};
+use pilotage_testkit::{ControlPlane, LIMIT, build, list_until, wait_for, wait_gone};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_mins(1);
 /// Pods that each side has to place or to refuse, unless `DIFF_REAL_PODS` says otherwise: `make diff-test` has more.
 const PODS: usize = 100;
 const NAMESPACES: [&str; 2] = ["default", "shop"];

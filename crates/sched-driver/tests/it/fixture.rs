@@ -1,7 +1,6 @@
 //! A running driver, and what it told.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
@@ -11,14 +10,12 @@ use pilotage_sched::{Failure, NodeName, PodInfo, PodUid, ProfileBuilder, plugins
 use pilotage_sched_driver::{
     Driver, DriverError, DriverHandle, DriverOptions, Observer, PodBinder, rbac as driver_rbac,
 };
+pub(crate) use pilotage_testkit::LIMIT;
 use pilotage_testkit::{ControlPlane, TestNamespace, apply, build, shared};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-
-/// Nothing here takes nearly as long.
-pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 /// What the driver told of one namespace, as lines such as `failed a Unschedulable: 0/2 nodes …`.
 #[derive(Clone)]

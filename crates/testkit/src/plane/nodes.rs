@@ -1,7 +1,6 @@
 //! Nodes that kwok keeps alive: creating them and waiting until pods can land on them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, Taint};
@@ -14,8 +13,6 @@ use crate::wait;
 
 /// Requests at once.
 const AT_ONCE: usize = 16;
-/// How long nodes may take, beyond which something is wrong.
-const LIMIT: Duration = Duration::from_mins(2);
 /// What admission puts on every new node.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
@@ -90,7 +87,7 @@ async fn all(
         api,
         kube::runtime::watcher::Config::default(),
         condition,
-        LIMIT,
+        wait::LIMIT,
     )
     .await
     .map(drop)

@@ -15,13 +15,11 @@ use serde_json::{Value, json};
 use super::{ControlPlane, Error, Part};
 use crate::access::Access;
 use crate::apply::apply_values;
-use crate::wait::{WaitError, wait_for};
+use crate::wait::{LIMIT, WaitError, wait_for};
 
 /// The role that clusters give to whoever works in a namespace.
 const ROLE: &str = "edit";
 const RBAC: &str = "rbac.authorization.k8s.io";
-/// How long the rights may take to be known.
-const LIMIT: Duration = Duration::from_mins(1);
 /// Between two questions; nothing can be watched that tells what an API server knows of roles.
 const PERIOD: Duration = Duration::from_millis(20);
 

@@ -13,6 +13,7 @@ use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::rbac::{self, Account, Rule};
 use pilotage_runtime::ready::Health;
 use pilotage_runtime::throttle::{LONGEST_WAIT, Rate, Throttle, Unthrottled};
+pub(crate) use pilotage_testkit::LIMIT;
 use pilotage_testkit::{ControlPlane, apply, list_until, wait_for};
 use pilotage_vnode::{NodeArgs, VirtualNodes};
 use serde_json::{Value, json};
@@ -20,7 +21,6 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 /// Namespace of the Targets.
 pub(crate) const HOME: &str = "default";
 

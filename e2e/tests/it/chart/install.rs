@@ -13,6 +13,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use pilotage_api::{ClusterTarget, GROUP, VERSION, crds, keys, names};
+pub(super) use pilotage_testkit::LIMIT;
 use pilotage_testkit::pilotage::ADMIN_PORT;
 use pilotage_testkit::{
     ControlPlane, PilotageProcess, apply, build, list_until, pilotage, wait_admission, wait_count,
@@ -25,7 +26,6 @@ use crate::scenario::node_of;
 
 pub(super) const HOME: &str = "pilotage";
 const TARGETS: &str = "targets.multicluster.admiralty.io";
-pub(super) const LIMIT: Duration = Duration::from_mins(1);
 
 /// The kubelet is there for its metrics.
 pub(super) const VALUES: &str =

@@ -60,7 +60,6 @@ mod wrong_clocks;
 use std::{
     collections::BTreeMap,
     sync::{Arc, OnceLock, Weak},
-    time::Duration,
 };
 
 use futures::future::try_join_all;
@@ -71,12 +70,11 @@ use kube::{
 };
 use pilotage_api::{PodChaperon, keys, names};
 use pilotage_e2e::fleet::{Cluster, Fleet, Spec};
-use pilotage_testkit::{TestNamespace, build, plane::audit::Policy, shared, wait_for, wait_gone};
+use pilotage_testkit::{
+    LIMIT, TestNamespace, build, plane::audit::Policy, shared, wait_for, wait_gone,
+};
 use serde_json::Value;
 use tokio::sync::Mutex;
-
-/// How long a step may take on a busy machine.
-const LIMIT: Duration = Duration::from_mins(1);
 
 /// A pod's creation is tried so often at most.
 const MOST_TRIES: usize = 5;
