@@ -272,8 +272,8 @@ fn settle(scheduler: &mut Scheduler, world: &mut World, seconds: u64, mut fails:
     }
 }
 
-/// Those that have to go for others go at once, as far as they are bound. Their end is seen before the eviction is told,
-/// or after it.
+/// Those that have to go for others go at once, as far as they are bound. Their end is seen before the eviction is
+/// told, or after it.
 fn evict(scheduler: &mut Scheduler, world: &mut World, seconds: u64) {
     let now = at(seconds);
     loop {
