@@ -7,11 +7,12 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1 as core;
 use pilotage_sched::plugins::{
-    Binder, DefaultBinder, DefaultPreemption, FitArgs, ImageLocality, InterPodAffinity,
-    InterPodAffinityArgs, NodeAffinity, NodeDeclaredFeatures, NodeName as NodeNamePlugin,
-    NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable,
-    PodTopologySpread, PreemptionArgs, PrioritySort, SchedulingGates, ScoringResource,
-    ScoringStrategy, ShapePoint, SpreadArgs, SpreadDefaults, StrategyKind, TaintToleration,
+    Binder, DefaultBinder, DefaultPreemption, DynamicResources, FitArgs, ImageLocality,
+    InterPodAffinity, InterPodAffinityArgs, NodeAffinity, NodeDeclaredFeatures,
+    NodeName as NodeNamePlugin, NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit,
+    NodeUnschedulable, PodTopologySpread, PreemptionArgs, PrioritySort, SchedulingGates,
+    ScoringResource, ScoringStrategy, ShapePoint, SpreadArgs, SpreadDefaults, StrategyKind,
+    TaintToleration,
 };
 use pilotage_sched::resources::ResourceName;
 use pilotage_sched::taints::Comparison;
@@ -98,6 +99,10 @@ fn add(
                 .filter(pods.clone())
                 .pre_score(pods.clone())
                 .score(pods, weight)
+        }
+        "DynamicResources" => {
+            let dynamic = Arc::new(DynamicResources);
+            builder.pre_filter(dynamic.clone()).post_filter(dynamic)
         }
         "DefaultPreemption" => {
             let preemption = Arc::new(DefaultPreemption::new(preemption_args(arguments)?));

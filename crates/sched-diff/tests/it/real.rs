@@ -21,7 +21,8 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, ListParams, ObjectList, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt};
-use pilotage_sched_diff::configuration::{Configuration, PROFILE};
+use pilotage_sched::plugins::DYNAMIC_RESOURCES;
+use pilotage_sched_diff::configuration::{Configuration, Enabled, PROFILE};
 use pilotage_sched_diff::explained::is_extreme;
 use pilotage_sched_diff::side::Side as _;
 use pilotage_sched_diff::subject::Subject;
@@ -47,6 +48,17 @@ const NOTE: usize = 1024;
 const REAL: &str = "real";
 /// An explained difference: the real one fails the cycle.
 const NO_INTEGER: &str = "the value must be an integer";
+
+/// The default profile; what it says of devices stands in each report.
+fn with_devices() -> Configuration {
+    let mut configuration = Configuration::default();
+    let plugins = &mut configuration.plugins;
+    let is_next = |plugin: &Enabled| plugin.name == "DefaultPreemption";
+    let at = plugins.iter().position(is_next).unwrap();
+    let name = DYNAMIC_RESOURCES.to_owned();
+    plugins.insert(at, Enabled { name, weight: None });
+    configuration
+}
 
 /// A cluster with one of the two schedulers.
 struct Yard {
@@ -334,7 +346,7 @@ impl Yard {
         }));
         let mut subject = Subject::default();
         let objects: Vec<Value> = objects.collect();
-        subject.open(&Configuration::default(), &objects).unwrap();
+        subject.open(&with_devices(), &objects).unwrap();
         subject
     }
 

@@ -316,7 +316,8 @@ async fn copy(
     shop: &Shop,
     kubectl: &impl AsyncFn(&[&str]) -> Result<String, pilotage_testkit::plane::Error>,
 ) {
-    let directory = shop.fleet.source.plane.directory();
+    let source = &shop.fleet.source.plane;
+    let directory = source.directory();
     let (from, to) = (directory.join("copied-from"), directory.join("copied-to"));
     let text = "x".repeat(300_000);
     std::fs::write(&from, &text).unwrap();
@@ -326,11 +327,13 @@ async fn copy(
         .await
         .unwrap();
     assert_eq!(std::fs::read_to_string(to).unwrap(), text);
+    // kwok never tells a command that its input has ended, so cp's own command would wait for it for ever.
     let into = directory.join("copied-into");
-    let there = format!("web:{}", into.display());
-    kubectl(&["cp", &from.display().to_string(), &there])
-        .await
-        .unwrap();
+    let takes = format!("head -c {} > {}", text.len(), into.display());
+    let namespace = format!("--namespace={}", shop.name);
+    let exec = ["exec", "-i", "web", &namespace, "--", "sh", "-c", &takes];
+    let put = timeout(LIMIT, source.kubectl_with_input(&exec, &text)).await;
+    put.unwrap().unwrap();
     assert_eq!(std::fs::read_to_string(into).unwrap(), text);
 }
 
