@@ -35,8 +35,8 @@ const REFRESH: Duration = Duration::from_mins(5);
 pub(crate) const BACKOFF: Backoff =
     Backoff::new(Duration::from_secs(1), Duration::from_mins(1)).spread(0.3);
 
-/// So many lost races in a row are no accident any more.
-const LASTING: u32 = 4;
+/// Races that are lost for so long are no accident any more. A new Target is written several times in a second.
+const LASTING: Duration = Duration::from_secs(10);
 
 /// Tells the author of a Target about an error that only a person can mend.
 pub(crate) type Conflicts = Arc<dyn Fn(&TargetObject, &ActError) + Send + Sync>;
@@ -144,6 +144,7 @@ impl Keeper {
             Subject::Orphan(_) => (None, None, None),
         };
         let mut failures = 0_u32;
+        let mut losing_since = None;
         let mut refresh = from_now(REFRESH);
         loop {
             self.shared.leadership.acquired().await;
@@ -167,12 +168,13 @@ impl Keeper {
             let acted = !steps.is_empty();
             let pause = match self.act(steps, object.as_deref()).await {
                 Ok(()) => {
-                    failures = 0;
+                    (failures, losing_since) = (0, None);
                     if acted { CALM } else { Duration::ZERO }
                 }
                 Err(error) => {
                     failures = failures.saturating_add(1);
-                    if error.is_lost_race() && failures < LASTING {
+                    let mut losing = || losing_since.get_or_insert_with(Instant::now).elapsed();
+                    if error.is_lost_race() && losing() < LASTING {
                         tracing::debug!(node = self.actor.node, %error, "somebody was faster");
                     } else {
                         self.report(&error, object.as_deref());
