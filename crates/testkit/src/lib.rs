@@ -83,7 +83,7 @@ pub use history::History;
 pub use hostile::HostileServer;
 pub use namespace::TestNamespace;
 pub use pilotage::PilotageProcess;
-pub use plane::{Builder, ControlPlane, Part, audit};
+pub use plane::{Builder, ControlPlane, Part, audit, bindings};
 pub use record::{Change, Recorded, Recorder};
 pub use supervisor::Signal;
 pub use wait::{LIMIT, WaitError, list_until, wait_count, wait_for, wait_gone};

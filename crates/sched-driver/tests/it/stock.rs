@@ -11,7 +11,7 @@ use pilotage_runtime::lease::{Elector, LeaseConfig};
 use pilotage_sched::Place;
 use pilotage_testkit::audit::Policy;
 use pilotage_testkit::{
-    ControlPlane, Part, TestNamespace, build, list_until, wait_count, wait_for, wait_gone,
+    ControlPlane, Part, TestNamespace, bindings, build, list_until, wait_count, wait_for, wait_gone,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -102,11 +102,15 @@ async fn a_hundred_pods_are_bound_once_each_and_evenly() {
     let entries = plane.audit().unwrap().entries().await.unwrap();
     let refused: Vec<_> = entries
         .iter()
-        .filter(|e| ours(e) && !e.accepted())
+        .filter(|e| ours(e) && e.code == 403)
         .collect();
     assert!(refused.is_empty(), "the role lacks something: {refused:#?}");
-    let bindings = entries.iter().filter(|e| ours(e) && e.is_binding()).count();
-    assert_eq!(bindings, 100, "exactly one binding a pod");
+    let bound = bindings(entries.iter().filter(|e| ours(e)));
+    assert_eq!(bound.len(), 100);
+    assert!(
+        bound.values().all(|times| *times == 1),
+        "exactly one binding a pod: {bound:?}"
+    );
     let patches = entries
         .iter()
         .filter(|e| ours(e) && e.verb == "patch")

@@ -174,7 +174,7 @@ impl Start {
 }
 
 /// One request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entry {
     /// Its number, given by the server.
     pub id: String,
@@ -208,10 +208,14 @@ impl Entry {
         (200..300).contains(&self.code)
     }
 
-    /// An accepted binding of a pod, by either of the two ways to post one.
+    /// An accepted binding of a pod.
     pub fn is_binding(&self) -> bool {
-        self.accepted()
-            && self.verb == "create"
+        self.accepted() && self.asks_to_bind()
+    }
+
+    /// A binding of a pod, accepted or not, by either of the two ways to post one.
+    pub fn asks_to_bind(&self) -> bool {
+        self.verb == "create"
             && (self.resource == "bindings"
                 || (self.resource == "pods" && self.subresource == "binding"))
     }

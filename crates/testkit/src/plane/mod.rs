@@ -3,6 +3,7 @@
 
 mod apiserver;
 pub mod audit;
+mod bindings;
 mod builder;
 pub mod certs;
 mod controller_manager;
@@ -23,6 +24,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::api::DynamicObject;
 use kube::{Api, Client};
 
+pub use self::bindings::bindings;
 pub use self::builder::Builder;
 use self::certs::Authority;
 use crate::access::{self, Access};

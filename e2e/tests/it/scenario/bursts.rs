@@ -8,7 +8,8 @@ use kube::api::{DeleteParams, ListParams};
 use kube::{Api, runtime::watcher};
 use pilotage_api::keys;
 use pilotage_e2e::fleet::Spec;
-use pilotage_testkit::{ControlPlane, build, wait_count, wait_for};
+use pilotage_testkit::audit::Entry;
+use pilotage_testkit::{ControlPlane, bindings, build, wait_count, wait_for};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{LIMIT, Shop, elected, is_running, node_of, shared_fleet, started};
@@ -62,12 +63,12 @@ async fn two_hundred_pods_at_once_are_bound_by_one_request_each() {
     shop.fleet.add_target(east, &shop.name).await.unwrap();
     run(&shop, "web", PODS, "10m", None).await;
 
-    let (proxies, refused) = bindings(&shop.fleet.source.plane, &shop.name).await;
+    let (proxies, refused) = bound(&shop.fleet.source.plane, &shop.name).await;
     let names = (0..PODS).map(|index| (format!("web-{index:03}"), 1));
     assert_eq!(proxies, names.collect(), "one accepted binding each");
     assert!(refused <= PODS / 10, "{refused} bindings were refused");
 
-    let (delegates, refused) = bindings(&east.plane, &shop.name).await;
+    let (delegates, refused) = bound(&east.plane, &shop.name).await;
     let once = delegates.values().all(|count| *count == 1);
     assert!(once && delegates.len() == PODS, "{delegates:?}");
     assert!(
@@ -77,19 +78,12 @@ async fn two_hundred_pods_at_once_are_bound_by_one_request_each() {
 }
 
 /// How often each pod of a namespace was bound, by name, and how many bindings were refused.
-async fn bindings(plane: &ControlPlane, namespace: &str) -> (BTreeMap<String, usize>, usize) {
-    let mut accepted: BTreeMap<String, usize> = BTreeMap::new();
-    let mut refused = 0;
+async fn bound(plane: &ControlPlane, namespace: &str) -> (BTreeMap<String, usize>, usize) {
     let log = plane.audit().unwrap();
-    let entries = log.entries_in(namespace).await.unwrap().into_iter();
-    for entry in entries.filter(|entry| entry.subresource == "binding") {
-        if entry.accepted() {
-            *accepted.entry(entry.name).or_default() += 1;
-        } else {
-            refused += 1;
-        }
-    }
-    (accepted, refused)
+    let entries = log.entries_in(namespace).await.unwrap();
+    let is_refused = |entry: &&Entry| entry.asks_to_bind() && !entry.accepted();
+    let refused = entries.iter().filter(is_refused).count();
+    (bindings(&entries), refused)
 }
 
 #[tokio::test(flavor = "multi_thread")]

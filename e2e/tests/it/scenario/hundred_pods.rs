@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Api, api::ListParams, runtime::watcher};
-use pilotage_testkit::wait_count;
+use pilotage_testkit::{bindings, wait_count};
 
 use super::{LIMIT, Shop, TARGETS, elected, is_running, node_of};
 
@@ -65,21 +65,18 @@ async fn a_hundred_pods_run_once_each_where_their_virtual_node_says() {
     }
 
     // Not a last look, but every binding that an API server ever accepted.
-    let mut bindings: BTreeMap<String, usize> = BTreeMap::new();
+    let mut entries = Vec::new();
     for target in TARGETS {
         let audit = shop.target(target).plane.audit().unwrap();
-        for entry in audit.entries_in(&shop.name).await.unwrap() {
-            if entry.is_binding() {
-                *bindings.entry(entry.name).or_default() += 1;
-            }
-        }
+        entries.extend(audit.entries_in(&shop.name).await.unwrap());
     }
     let expected = proxies
         .iter()
         .map(|proxy| (chaperon_name(proxy), 1))
         .collect();
     assert_eq!(
-        bindings, expected,
+        bindings(&entries),
+        expected,
         "exactly one binding for each pod, over all targets"
     );
 
