@@ -21,7 +21,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, ListParams, ObjectList, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt};
-use pilotage_sched::plugins::DYNAMIC_RESOURCES;
+use pilotage_sched::plugins::{DEFAULT_PREEMPTION, DYNAMIC_RESOURCES};
 use pilotage_sched_diff::configuration::{Configuration, Enabled, PROFILE};
 use pilotage_sched_diff::explained::is_extreme;
 use pilotage_sched_diff::side::Side as _;
@@ -53,7 +53,7 @@ const NO_INTEGER: &str = "the value must be an integer";
 fn with_devices() -> Configuration {
     let mut configuration = Configuration::default();
     let plugins = &mut configuration.plugins;
-    let is_next = |plugin: &Enabled| plugin.name == "DefaultPreemption";
+    let is_next = |plugin: &Enabled| plugin.name == DEFAULT_PREEMPTION;
     let at = plugins.iter().position(is_next).unwrap();
     let name = DYNAMIC_RESOURCES.to_owned();
     plugins.insert(at, Enabled { name, weight: None });

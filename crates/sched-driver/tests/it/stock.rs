@@ -9,7 +9,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::runtime::watcher;
 use pilotage_runtime::lease::{Elector, LeaseConfig};
 use pilotage_sched::Place;
-use pilotage_testkit::audit::Policy;
+use pilotage_testkit::audit::{Entry, Policy};
 use pilotage_testkit::{
     ControlPlane, Part, TestNamespace, bindings, build, list_until, wait_count, wait_for, wait_gone,
 };
@@ -98,11 +98,13 @@ async fn a_hundred_pods_are_bound_once_each_and_evenly() {
     );
 
     let user = running.user.clone();
-    let ours = |entry: &pilotage_testkit::audit::Entry| entry.user == user;
+    let ours = |entry: &Entry| entry.user == user;
     let entries = plane.audit().unwrap().entries().await.unwrap();
+    // A busy API server makes a binding and says too late that it did, or that it had.
+    let came_late = |entry: &Entry| entry.asks_to_bind() && matches!(entry.code, 409 | 504);
     let refused: Vec<_> = entries
         .iter()
-        .filter(|e| ours(e) && e.code == 403)
+        .filter(|e| ours(e) && !e.accepted() && !came_late(e))
         .collect();
     assert!(refused.is_empty(), "the role lacks something: {refused:#?}");
     let bound = bindings(entries.iter().filter(|e| ours(e)));

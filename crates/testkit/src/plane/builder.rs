@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::{Api, Client};
@@ -24,8 +24,6 @@ use crate::ready::Probe;
 use crate::tools::Tools;
 use crate::wait;
 
-/// How long one part may take to answer: seconds on an idle machine, far more while others build on it.
-pub(super) const START_LIMIT: Duration = Duration::from_mins(2);
 /// The ports are ours by lock, but a stranger may have taken one.
 const ATTEMPTS: u32 = 3;
 pub(super) const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";
@@ -350,7 +348,7 @@ impl Running {
     /// At once when the part was not asked for.
     async fn ready(&self, part: Part) -> Result<(), Error> {
         match self.parts.get(&part) {
-            Some(process) => Ok(process.ready(START_LIMIT).await?),
+            Some(process) => Ok(process.ready(wait::LIMIT).await?),
             None => Ok(()),
         }
     }
@@ -381,7 +379,7 @@ async fn default_account(client: &Client, has_manager: bool) -> Result<(), Error
         return Ok(());
     }
     let api: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
-    wait::wait_for(&api, "default", |_| true, START_LIMIT)
+    wait::wait_for(&api, "default", |_| true, wait::LIMIT)
         .await
         .map(drop)
         .map_err(Error::wait(

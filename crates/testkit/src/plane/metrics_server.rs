@@ -5,7 +5,6 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
 use serde_json::{Value, json};
 
-use super::builder::START_LIMIT;
 use super::{ControlPlane, Error};
 use crate::access::write_private;
 use crate::ports::Port;
@@ -36,12 +35,12 @@ impl MetricsServer {
         plane.apply_yaml(RIGHTS).await?;
         let port = Port::reserve().map_err(Error::Prepare)?;
         let process = Process::start(NAME, spec(plane, &port).await?, probe(plane, &port)).await?;
-        process.ready(START_LIMIT).await?;
+        process.ready(wait::LIMIT).await?;
         for object in registration(plane, &port) {
             plane.apply_yaml(&object.to_string()).await?;
         }
         let services: Api<APIService> = Api::all(plane.admin());
-        let waited = wait::wait_for(&services, API_SERVICE, is_available, START_LIMIT).await;
+        let waited = wait::wait_for(&services, API_SERVICE, is_available, wait::LIMIT).await;
         waited.map_err(Error::wait("the API server doesn't reach metrics-server"))?;
         Ok(Self {
             process,

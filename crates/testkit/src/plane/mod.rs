@@ -37,7 +37,7 @@ use crate::ports::Port;
 use crate::process::{self, Process};
 use crate::supervisor::{Exit, Signal};
 use crate::tools::{self, Tools};
-use crate::wait::WaitError;
+use crate::wait::{self, WaitError};
 
 /// How long the parts may take to end when asked to.
 const GRACE: Duration = Duration::from_secs(5);
@@ -265,7 +265,7 @@ impl ControlPlane {
     /// Starts a part again on the same port and data (killing it first if it still runs) and waits until it answers.
     pub async fn restart(&self, part: Part) -> Result<(), Error> {
         let from = Timestamp::now();
-        self.process(part)?.restart(builder::START_LIMIT).await?;
+        self.process(part)?.restart(wait::LIMIT).await?;
         if part == Part::ApiServer {
             let start = audit::Start::new(from, Timestamp::now());
             start

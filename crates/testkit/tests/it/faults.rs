@@ -13,10 +13,11 @@ use kube::core::Status;
 use kube::{Api, Client, ResourceExt};
 use pilotage_testkit::Change::{Added, Deleted};
 use pilotage_testkit::fault::{Calls, Error, FaultProxy, Mode, Times, Verb};
-use pilotage_testkit::{ControlPlane, Part, Recorder, TestNamespace, shared, wait_count, wait_for};
+use pilotage_testkit::{
+    ControlPlane, LIMIT, Part, Recorder, TestNamespace, shared, wait_count, wait_for,
+};
 use tokio::net::TcpStream;
 
-const LIMIT: Duration = Duration::from_mins(1);
 /// How long nothing must happen where nothing may.
 const SILENCE: Duration = Duration::from_millis(300);
 

@@ -13,12 +13,10 @@ use pilotage_testkit::audit::Policy;
 use pilotage_testkit::build::{deployment, job, node, pod};
 use pilotage_testkit::plane::kwok;
 use pilotage_testkit::{
-    Change, ControlPlane, Part, Recorder, Signal, shared, wait_count, wait_for, wait_gone,
+    Change, ControlPlane, LIMIT, Part, Recorder, Signal, shared, wait_count, wait_for, wait_gone,
 };
 
 use crate::processes::{all_end, handle};
-
-const LIMIT: Duration = Duration::from_mins(1);
 
 /// The plane with everything, shared by the tests that do not break it.
 async fn full() -> Arc<ControlPlane> {
