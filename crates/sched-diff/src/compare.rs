@@ -35,6 +35,8 @@ pub enum Aspect {
     Message,
     /// What preemption decided.
     Preemption,
+    /// Whether a pod that waits for an event has a node by now.
+    Waiting,
 }
 
 impl Aspect {

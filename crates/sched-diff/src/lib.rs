@@ -9,6 +9,8 @@
 //! - The oracle is a process, `kube-scheduler-oracle`: the framework and plugins of the real scheduler without an API
 //!   server.
 //! - Each pod goes where ours puts it, in both, so that they stay in step.
+//! - The same cases are [`histories`] for our queue: whoever waits there after an event has no node by the oracle's
+//!   word, either.
 //! - A case that differs is made smaller ([`shrink()`]) and printed as JSON, which `sched-diff replay` plays again.
 //! - [`coverage`] counts what was used *with effect*, where both agreed.
 //! - [`explained`] lists the differences that are meant, and how many pods may need each;
@@ -23,6 +25,7 @@ pub mod coverage;
 pub mod draw;
 pub mod explained;
 pub mod generate;
+pub mod histories;
 pub mod label_keys;
 pub mod object;
 pub mod oracle;
@@ -40,5 +43,5 @@ pub use case::{Case, Step};
 pub use generate::generate;
 pub use oracle::Oracle;
 pub use play::{Nobody, Report};
-pub use run::{Plan, Summary, play_with, run, signature, smaller};
+pub use run::{Mode, Plan, Summary, play_with, run, signature, smaller};
 pub use shrink::shrink;

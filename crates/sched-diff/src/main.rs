@@ -11,7 +11,9 @@ use pilotage_sched_diff::compare::Signature;
 use pilotage_sched_diff::explained::EXPLAINED;
 use pilotage_sched_diff::play::Disagreement;
 use pilotage_sched_diff::run::Found;
-use pilotage_sched_diff::{Case, Nobody, Oracle, Plan, Summary, generate, play_with, run, smaller};
+use pilotage_sched_diff::{
+    Case, Mode, Nobody, Oracle, Plan, Summary, generate, play_with, run, smaller,
+};
 
 /// How many differences of a pod are printed.
 const SHOWN: usize = 12;
@@ -28,6 +30,9 @@ struct Args {
         default_value = "target/tools/kube-scheduler-oracle"
     )]
     oracle: PathBuf,
+    /// Cases are histories: pods wait in our queue, and the oracle judges those that stay there after each event.
+    #[arg(long, global = true)]
+    histories: bool,
     #[command(subcommand)]
     what: What,
 }
@@ -46,10 +51,10 @@ enum What {
         #[arg(long, default_value_t = 2)]
         workers: usize,
         /// From so many seeds on, a field that never had an effect fails the run, and so does what too few pods met and
-        /// an explanation that too many needed.
+        /// an explanation that too many needed. Not of histories.
         #[arg(long, default_value_t = 2000)]
         long: u64,
-        /// How many pods must be judged; a run of fewer fails.
+        /// How many pods must be judged; a run of fewer fails. In a history each pod counts after each event.
         #[arg(long, value_name = "N", default_value_t = 0)]
         least_pods: u64,
         /// How many kinds of differences are shown with a small case.
@@ -80,7 +85,16 @@ enum What {
 }
 
 fn main() -> ExitCode {
-    let Args { oracle, what } = Args::parse();
+    let Args {
+        oracle,
+        histories,
+        what,
+    } = Args::parse();
+    let mode = if histories {
+        Mode::Histories
+    } else {
+        Mode::Verdicts
+    };
     let done = match what {
         What::Run {
             seeds,
@@ -93,6 +107,7 @@ fn main() -> ExitCode {
             keep,
         } => {
             let plan = Plan {
+                mode,
                 oracle,
                 first,
                 seeds,
@@ -100,19 +115,19 @@ fn main() -> ExitCode {
             };
             many(&plan, long, least_pods).and_then(|(summary, well)| {
                 for (signature, found) in summary.found.iter().take(examples) {
-                    example(signature, found, &plan.oracle, tries, &keep)?;
+                    example(signature, found, &plan, tries, &keep)?;
                 }
                 Ok(well)
             })
         }
-        What::Seed { seed } => one(&generate(seed), &oracle),
+        What::Seed { seed } => one(&generate(seed), mode, &oracle),
         What::Show { seed } => serde_json::to_string_pretty(&generate(seed))
             .map(|text| {
                 println!("{text}");
                 true
             })
             .map_err(|error| error.to_string()),
-        What::Replay { file } => read(&file).and_then(|case| one(&case, &oracle)),
+        What::Replay { file } => read(&file).and_then(|case| one(&case, mode, &oracle)),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -130,9 +145,10 @@ fn read(file: &Path) -> Result<Case, String> {
 }
 
 /// Plays one case, and tells all differences. Whether there is none.
-fn one(case: &Case, oracle: &Path) -> Result<bool, String> {
+fn one(case: &Case, mode: Mode, oracle: &Path) -> Result<bool, String> {
     let mut oracle = Oracle::start(oracle).map_err(|error| error.to_string())?;
-    let report = play_with(case, &mut oracle, &mut Nobody).map_err(|error| error.to_string())?;
+    let report = play_with(case, mode, &mut oracle, &mut Nobody);
+    let report = report.map_err(|error| error.to_string())?;
     for disagreement in &report.disagreements {
         print!("{}", told(disagreement));
     }
@@ -171,7 +187,10 @@ fn many(plan: &Plan, long: u64, least_pods: u64) -> Result<(Summary, bool), Stri
     })
     .map_err(|error| error.to_string())?;
     let seconds = began.elapsed().as_secs_f64();
-    println!("{}", summary.table);
+    let is_judged = plan.mode == Mode::Verdicts;
+    if is_judged {
+        println!("{}", summary.table);
+    }
     for explanation in EXPLAINED {
         println!(
             "{:>10} pods ({}; at most {}) differ as explained: {}. {}",
@@ -192,7 +211,7 @@ fn many(plan: &Plan, long: u64, least_pods: u64) -> Result<(Summary, bool), Stri
         );
     }
     let idle = summary.table.idle_names();
-    let is_long = plan.seeds >= long;
+    let is_long = is_judged && plan.seeds >= long;
     for name in idle.iter().filter(|_| is_long) {
         println!("without effect: {name}");
     }
@@ -209,14 +228,16 @@ fn many(plan: &Plan, long: u64, least_pods: u64) -> Result<(Summary, bool), Stri
         println!("too few pods: {lacking} are missing to {least_pods}");
     }
     println!(
-        "{} cases, {} pods ({} placed) on {} nodes in {seconds:.0} s; {} kinds of differences, {} rows without effect",
+        "{} cases, {} pods ({} placed) on {} nodes in {seconds:.0} s; {} kinds of differences",
         summary.cases,
         summary.pods,
         summary.placed,
         summary.nodes,
-        summary.found.len(),
-        idle.len()
+        summary.found.len()
     );
+    if is_judged {
+        println!("{} rows without effect", idle.len());
+    }
     let tested = idle.is_empty() && scarce.is_empty() && overused.is_empty();
     let agreed = summary.found.is_empty() && summary.unplayed.is_empty();
     let well = agreed && (tested || !is_long) && lacking.is_none();
@@ -233,13 +254,14 @@ fn percent(part: u64, all: u64) -> String {
 fn example(
     signature: &Signature,
     found: &Found,
-    oracle: &Path,
+    plan: &Plan,
     tries: usize,
     keep: &Path,
 ) -> Result<(), String> {
     println!("\n{signature}, seed {}:", found.seed);
     print!("{}", told(&found.example));
-    let small = smaller(&generate(found.seed), signature, oracle, tries)
+    let case = generate(found.seed);
+    let small = smaller(&case, plan.mode, signature, &plan.oracle, tries)
         .map_err(|error| error.to_string())?;
     let json = serde_json::to_string(&small).map_err(|error| error.to_string())?;
     println!("{json}");
@@ -252,6 +274,10 @@ fn example(
     let file = keep.join(name);
     let kept = fs::create_dir_all(keep).and_then(|()| fs::write(&file, json + "\n"));
     kept.map_err(|error| format!("{}: {error}", file.display()))?;
-    println!("again: sched-diff replay {}", file.display());
-    one(&small, oracle).map(drop)
+    let flag = match plan.mode {
+        Mode::Verdicts => "",
+        Mode::Histories => "--histories ",
+    };
+    println!("again: sched-diff {flag}replay {}", file.display());
+    one(&small, plan.mode, &plan.oracle).map(drop)
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+pub(crate) use self::aftermath::preempted;
 use crate::case::{Case, Step};
 use crate::compare::{
     Aspect, Difference, compare, compare_choice, compare_gate, compare_message, compare_preemption,
@@ -104,7 +105,7 @@ pub fn play(
 }
 
 /// FNV-1a, 64 bits: the same on each machine and in each version.
-fn hash(text: &str) -> u64 {
+pub(crate) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

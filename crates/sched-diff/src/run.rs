@@ -11,15 +11,27 @@ use crate::compare::{Difference, Signature};
 use crate::coverage::{Effects, Table};
 use crate::explained::{EXPLAINED, Explanation};
 use crate::generate::generate;
+use crate::histories;
 use crate::oracle::Oracle;
 use crate::play::{Disagreement, Nobody, Observer, Players, Report, play};
 use crate::shrink::shrink;
 use crate::side::SideError;
 use crate::subject::Subject;
 
+/// How cases are played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Both judge each pod when its turn comes: see [`play`](crate::play).
+    Verdicts,
+    /// Pods wait in our queue, and the oracle judges those that stay there: see [`histories`].
+    Histories,
+}
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// How cases are played.
+    pub mode: Mode,
     /// The oracle's program.
     pub oracle: PathBuf,
     /// The first seed.
@@ -143,9 +155,10 @@ pub fn signature(disagreement: &Disagreement) -> Option<Signature> {
     disagreement.differences.first().map(Difference::signature)
 }
 
-/// Plays a case through ours and an oracle.
+/// Plays a case through ours and an oracle. Nobody looks on while a history is played.
 pub fn play_with(
     case: &Case,
+    mode: Mode,
     oracle: &mut Oracle,
     observer: &mut dyn Observer,
 ) -> Result<Report, SideError> {
@@ -154,7 +167,10 @@ pub fn play_with(
         theirs: oracle,
         explanations: EXPLAINED,
     };
-    play(case, &mut players, observer)
+    match mode {
+        Mode::Verdicts => play(case, &mut players, observer),
+        Mode::Histories => histories::play(case, &mut players),
+    }
 }
 
 /// Runs a plan. `progress` is told how many cases are done.
@@ -171,7 +187,7 @@ pub fn run(plan: &Plan, progress: &(dyn Fn(u64) + Sync)) -> Result<Summary, Side
                 return Ok(summary);
             }
             let seed = plan.first.wrapping_add(at);
-            match play_with(&generate(seed), &mut oracle, &mut effects) {
+            match play_with(&generate(seed), plan.mode, &mut oracle, &mut effects) {
                 Ok(report) => summary.add(seed, report),
                 Err(error) => {
                     // It may have died of it; another one goes on.
@@ -200,30 +216,32 @@ pub fn run(plan: &Plan, progress: &(dyn Fn(u64) + Sync)) -> Result<Summary, Side
 /// Makes a case smaller that shows this kind of difference.
 pub fn smaller(
     case: &Case,
+    mode: Mode,
     wanted: &Signature,
     program: &Path,
     tries: usize,
 ) -> Result<Case, SideError> {
     let mut oracle = Oracle::start(program)?;
     let mut lost = None;
-    let small = shrink(
+    let small = shrink(case, tries, &mut |case| match play_with(
         case,
-        tries,
-        &mut |case| match play_with(case, &mut oracle, &mut Nobody) {
-            Ok(report) => {
-                let mut found = report.disagreements.iter().filter_map(signature);
-                found.any(|found| found == *wanted)
+        mode,
+        &mut oracle,
+        &mut Nobody,
+    ) {
+        Ok(report) => {
+            let mut found = report.disagreements.iter().filter_map(signature);
+            found.any(|found| found == *wanted)
+        }
+        Err(SideError::Refused { .. }) => false,
+        Err(error) => {
+            match Oracle::start(program) {
+                Ok(another) => oracle = another,
+                Err(_) => lost = Some(error),
             }
-            Err(SideError::Refused { .. }) => false,
-            Err(error) => {
-                match Oracle::start(program) {
-                    Ok(another) => oracle = another,
-                    Err(_) => lost = Some(error),
-                }
-                false
-            }
-        },
-    );
+            false
+        }
+    });
     lost.map_or(Ok(small), Err)
 }
 

@@ -1,30 +1,43 @@
 //! Our scheduler as one of the two sides. All that the test knows of `pilotage_sched` is here and below.
 
+#[cfg(test)]
+pub(crate) mod deaf;
 mod foresight;
 mod profile;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1 as apps;
 use k8s_openapi::api::core::v1::{self as core, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use pilotage_sched::{
     Attempt, Coming, Evaluation, Failure, Gate, Kind, Moment, NodeName, Object, ObjectKey, PodInfo,
-    PodUid, Rejection, Room, Scheduler, SchedulerConfig, SeededTies, Stored, TieBreaker,
+    PodUid, Profile, QueueConfig, Rejection, Room, Scheduler, SchedulerConfig, SeededTies, Stored,
+    TieBreaker,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use self::profile::profile;
 pub use self::profile::stock;
+pub use self::turns::Waiting;
 use crate::configuration::{Configuration, PROFILE};
 use crate::object;
 use crate::side::{Side, SideError};
 use crate::verdict::{Refusal, Verdict};
 
 /// The gate of a nominated pod until its turn comes.
-const HELD: &str = "example.com/held";
+pub(crate) const HELD: &str = "example.com/held";
+
+/// How long a pod waits for an event before it is tried without one: longer than any case takes, since events alone are
+/// to bring it back.
+const NEVER: Duration = Duration::from_secs(1 << 40);
+
+/// Makes the profile that a configuration describes.
+type Build = fn(&Configuration) -> Result<Arc<Profile>, SideError>;
 
 /// What became of a pod that our scheduler tried to place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,9 +64,11 @@ pub struct Unplaced {
 }
 
 /// Our scheduler.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Subject {
+    build: Build,
     scheduler: Option<Scheduler>,
+    now: Moment,
     // Pods that were nominated, with their nodes, by namespace and name.
     nominated: BTreeMap<String, (Value, String)>,
     nodes: BTreeMap<String, Node>,
@@ -61,7 +76,24 @@ pub struct Subject {
     preemption: Option<Value>,
 }
 
+impl Default for Subject {
+    fn default() -> Self {
+        Self::built_by(profile)
+    }
+}
+
 impl Subject {
+    fn built_by(build: Build) -> Self {
+        Self {
+            build,
+            scheduler: None,
+            now: Moment::ZERO,
+            nominated: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            preemption: None,
+        }
+    }
+
     fn scheduler(&mut self) -> Result<&mut Scheduler, SideError> {
         let closed = || SideError::refused("open", &"no world is open");
         self.scheduler.as_mut().ok_or_else(closed)
@@ -83,7 +115,7 @@ impl Subject {
         }
         let pod = read::<Pod>("schedule", &pod)?;
         let uid = PodUid::from(pod.metadata.uid.clone().unwrap_or_default());
-        let now = Moment::ZERO;
+        let now = self.now;
         let scheduler = self.scheduler()?;
         let refused = |text: String| SideError::refused("schedule", &text);
         scheduler
@@ -100,7 +132,7 @@ impl Subject {
                 return Ok(Outcome::Placed(node));
             }
             Some(Attempt::Failed(failure)) if failure.pod.uid == uid => {
-                Outcome::Failed(unplaced(scheduler, &failure))
+                Outcome::Failed(unplaced(scheduler, &failure, now))
             }
             None => match scheduler.gate(&uid) {
                 Some(gate) => Outcome::Gated(gated(gate)),
@@ -136,7 +168,7 @@ impl Subject {
         let closed = || SideError::refused("apply", &"no world is open");
         let scheduler = self.scheduler.as_mut().ok_or_else(closed)?;
         for node in self.nodes.values() {
-            let told = scheduler.node_applied(node, Moment::ZERO);
+            let told = scheduler.node_applied(node, self.now);
             told.map_err(|error| SideError::refused("apply", &error))?;
         }
         Ok(())
@@ -144,8 +176,9 @@ impl Subject {
 
     fn pod_applied(&mut self, request: &'static str, pod: &Value) -> Result<(), SideError> {
         let pod = read::<Pod>(request, pod)?;
+        let now = self.now;
         self.scheduler()?
-            .pod_applied(Arc::new(pod), Moment::ZERO)
+            .pod_applied(Arc::new(pod), now)
             .map_err(|error| SideError::refused(request, &error))?;
         Ok(())
     }
@@ -155,12 +188,16 @@ impl Side for Subject {
     fn open(&mut self, configuration: &Configuration, objects: &[Value]) -> Result<(), SideError> {
         let config = SchedulerConfig {
             percentage_of_nodes_to_score: 100,
-            ..SchedulerConfig::default()
+            queue: QueueConfig {
+                max_unschedulable: NEVER,
+                ..QueueConfig::default()
+            },
         };
-        let profile = profile(configuration)?;
+        let profile = (self.build)(configuration)?;
         let scheduler = Scheduler::new([profile], config)
             .map_err(|error| SideError::refused("open", &error))?;
         self.scheduler = Some(scheduler);
+        self.now = Moment::ZERO;
         self.nominated.clear();
         self.nodes.clear();
         self.preemption = configuration.preemption().cloned();
@@ -171,11 +208,12 @@ impl Side for Subject {
     }
 
     fn apply(&mut self, object: &Value) -> Result<(), SideError> {
+        let now = self.now;
         match object::kind(object) {
             "Node" => {
                 let node = read::<Node>("apply", object)?;
                 self.scheduler()?
-                    .node_applied(&node, Moment::ZERO)
+                    .node_applied(&node, now)
                     .map_err(|error| SideError::refused("apply", &error))?;
                 self.nodes.insert(object::name(object).to_owned(), node);
                 self.tell_again()
@@ -183,7 +221,7 @@ impl Side for Subject {
             "Pod" => self.pod_applied("apply", object),
             kind => match other(kind, object)? {
                 Some(other) => {
-                    let applied = self.scheduler()?.apply(other, Moment::ZERO);
+                    let applied = self.scheduler()?.apply(other, now);
                     applied.map_err(|error| SideError::refused("apply", &error))?;
                     Ok(())
                 }
@@ -194,17 +232,18 @@ impl Side for Subject {
     }
 
     fn delete(&mut self, object: &Value) -> Result<(), SideError> {
+        let now = self.now;
         let scheduler = self.scheduler()?;
         match object::kind(object) {
             "Node" => {
                 let name = NodeName::from(object::name(object));
-                scheduler.node_deleted(&name, Moment::ZERO);
+                scheduler.node_deleted(&name, now);
                 self.nodes.remove(object::name(object));
                 self.tell_again()?;
             }
             "Pod" => {
                 let uid = PodUid::from(object::text(object, "/metadata/uid"));
-                scheduler.pod_deleted(&uid, Moment::ZERO);
+                scheduler.pod_deleted(&uid, now);
                 self.nominated.remove(&object::key(object));
             }
             kind => {
@@ -213,7 +252,7 @@ impl Side for Subject {
                         namespace: object::text(object, "/metadata/namespace").into(),
                         name: object::name(object).into(),
                     };
-                    scheduler.remove(kind, &key, Moment::ZERO);
+                    scheduler.remove(kind, &key, now);
                 }
             }
         }
@@ -271,7 +310,7 @@ fn stored<T: DeserializeOwned + Stored>(object: &Value) -> Result<Object, SideEr
 }
 
 /// What became of a pod without a node. Whoever has to go for it counts as evicted.
-fn unplaced(scheduler: &mut Scheduler, failure: &Failure) -> Unplaced {
+fn unplaced(scheduler: &mut Scheduler, failure: &Failure, now: Moment) -> Unplaced {
     let mut told = Unplaced {
         message: failure.cause.to_string(),
         nominated: match &failure.room {
@@ -291,7 +330,7 @@ fn unplaced(scheduler: &mut Scheduler, failure: &Failure) -> Unplaced {
         told.victims.extend(preempted);
         for order in orders.evictions {
             told.victims.push(order.preempted.pod.key.to_string());
-            scheduler.evicted(&order.id, true, Moment::ZERO);
+            scheduler.evicted(&order.id, true, now);
         }
     }
     told.victims.sort();

@@ -98,7 +98,7 @@ impl Game<'_, '_> {
 }
 
 /// The pod while it is being deleted since a scheduler needs its room.
-fn preempted(mut pod: Value) -> Value {
+pub(crate) fn preempted(mut pod: Value) -> Value {
     pod["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z".into();
     pod["metadata"]["deletionGracePeriodSeconds"] = 30.into();
     pod["status"]["conditions"] = json!([{"type": "DisruptionTarget", "status": "True",

@@ -25,7 +25,7 @@ use crate::object;
 use crate::side::SideError;
 
 /// Nothing is bound here: the test says itself what became of a pod.
-struct NoBinder;
+pub(super) struct NoBinder;
 
 impl Binder for NoBinder {
     fn bind<'a>(

@@ -7,6 +7,7 @@
     reason = "these are tests"
 )]
 
+mod histories;
 mod kinds;
 mod oracle;
 mod real;

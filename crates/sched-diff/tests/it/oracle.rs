@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pilotage_sched_diff::configuration::Configuration;
-use pilotage_sched_diff::{Oracle, Plan, run};
+use pilotage_sched_diff::{Mode, Oracle, Plan, Summary, run};
 use pilotage_testkit::tools::Tools;
 use serde_json::{Value, json};
 
@@ -14,12 +14,13 @@ pub(crate) fn program() -> PathBuf {
     oracle.unwrap_or_else(|error| panic!("{error}"))
 }
 
-#[test]
-fn both_schedulers_say_the_same_of_some_hundred_pods() {
+/// Plays so many seeds, without a difference.
+pub(crate) fn played(mode: Mode, seeds: u64) -> Summary {
     let plan = Plan {
+        mode,
         oracle: program(),
         first: 0,
-        seeds: 24,
+        seeds,
         workers: 2,
     };
     let summary = run(&plan, &|_| ()).unwrap();
@@ -27,12 +28,24 @@ fn both_schedulers_say_the_same_of_some_hundred_pods() {
     let found = summary.found.values();
     let told: Vec<String> = found
         .flat_map(|found| {
-            let differences = found.example.differences.iter().take(3);
-            let seed = found.seed;
-            differences.map(move |difference| format!("seed {seed}: {difference}"))
+            let (seed, example) = (found.seed, &found.example);
+            let differences = example.differences.iter().take(3);
+            differences.map(move |difference| {
+                let (pod, step) = (&example.pod, example.step);
+                format!("seed {seed}, step {step}, pod {pod}: {difference}")
+            })
         })
         .collect();
-    assert!(told.is_empty(), "`sched-diff seed N` shows more: {told:#?}");
+    assert!(
+        told.is_empty(),
+        "`sched-diff seed N` (or `--histories seed N`) shows more: {told:#?}"
+    );
+    summary
+}
+
+#[test]
+fn both_schedulers_say_the_same_of_some_hundred_pods() {
+    let summary = played(Mode::Verdicts, 24);
     assert!(summary.pods > 300, "{}", summary.pods);
 }
 

@@ -3,7 +3,8 @@
 //! by a scheduler that is made anew of what is there. What only time brings back is left out: backoff is over but for a
 //! binding that has just failed, and nobody has waited long enough to be tried anyway. So is what a pod that begins to
 //! end changes, which is no event, as in kube-scheduler: its going is one. And so is whether others could be evicted
-//! for a pod that waits: hints say when it may fit, here as there.
+//! for a pod that waits: hints say when it may fit, here as there. `pilotage-sched-diff` asks the real kube-scheduler's
+//! plugins after each event of wider histories; here each case is small, and there are many.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
