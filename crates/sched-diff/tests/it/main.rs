@@ -9,5 +9,6 @@
 
 mod histories;
 mod kinds;
+mod least;
 mod oracle;
 mod real;
