@@ -52,7 +52,7 @@ pub use connection::{Connection, LostReason, Since};
 pub use door::streams::{LocalStreams, Opened, StreamError, Streams, Upgrade, Want};
 pub use identity::cluster_uid;
 pub use key::{TargetKey, TargetObject};
-pub use lookup::has_target;
+pub use lookup::Lookup;
 pub use mistakes::Mistake;
 pub use namespaces::TargetNamespaces;
 pub use probe::ProbeOptions;

@@ -20,8 +20,8 @@ use pilotage_api::{
     parent::{ClusterUid, selector_of_plain_sources, selector_of_source},
 };
 use pilotage_clusters::{
-    Connection, Event, LostReason, Registry, Target, TargetObject, Unread, Watch, WatchConfig,
-    WatchHealth, has_target,
+    Connection, Event, Lookup, LostReason, Registry, Target, TargetObject, Unread, Watch,
+    WatchConfig, WatchHealth,
 };
 use pilotage_proxy::slim::{lean, slim};
 use pilotage_proxy::{
@@ -145,8 +145,8 @@ pub(crate) struct Fleet {
     members: Arc<RwLock<HashMap<String, Member>>>,
     /// Virtual nodes that are being looked for.
     looking: Arc<Mutex<HashSet<String>>>,
-    /// The source's own API server.
-    client: Client,
+    /// Looks at the source's own API server.
+    lookup: Lookup,
     /// The source's identity.
     cluster: ClusterUid,
     tell: mpsc::UnboundedSender<FleetEvent>,
@@ -167,7 +167,7 @@ impl Fleet {
         let fleet = Self {
             members: Arc::default(),
             looking: Arc::default(),
-            client,
+            lookup: Lookup::new(client),
             cluster,
             tell,
             metrics,
@@ -340,7 +340,7 @@ impl Fleet {
 
     async fn look(&self, node: &str) {
         while self.member(node).is_none() && !self.tell.is_closed() {
-            match has_target(&self.client, node).await {
+            match self.lookup.has_target(node).await {
                 Ok(false) => {
                     // It may have come back meanwhile: then its own task tells of it.
                     if self.member(node).is_none() {

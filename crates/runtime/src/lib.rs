@@ -38,6 +38,7 @@ mod fuzz;
 pub mod guarded;
 pub mod lease;
 pub mod logs;
+pub mod looks;
 pub mod metrics;
 pub mod moment;
 pub mod otlp;

@@ -3,6 +3,7 @@
 //! Asks for leadership before each write. Replies go into the store, so that the next decision sees them.
 
 pub(crate) mod leave;
+pub(crate) mod records;
 
 use std::sync::Arc;
 
@@ -16,10 +17,12 @@ use pilotage_clusters::{Target, TargetObject, Watch};
 use pilotage_model::virtual_node::is_ours;
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::lease::Leadership;
+use pilotage_runtime::looks::Looks;
 use serde_json::{Value, json};
 use thiserror::Error;
 
 use self::leave::Leaving;
+use self::records::Records;
 use crate::decide::{Memory, Step};
 use crate::followed::Followed;
 use crate::rbac::LEASE_NAMESPACE;
@@ -95,6 +98,10 @@ pub(crate) struct Actor {
     pub(crate) followed: Followed,
     /// Since when a Target that is deleted waits for its target alone.
     pub(crate) leaving: Leaving,
+    /// Whether a proxy is bound to the node.
+    pub(crate) bound: Looks<bool>,
+    /// What the records of all proxies name; shared by all who look.
+    pub(crate) records: Arc<Looks<Records>>,
 }
 
 impl Actor {

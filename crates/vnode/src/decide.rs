@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilotage_api::summary::ResourceList;
 use pilotage_api::{ClusterSummary, bounds, keys, limits};
 use pilotage_clusters::{Connection, TargetObject};
@@ -252,7 +253,12 @@ fn remove(observed: &Observed<'_>, target: Option<&TargetObject>, memory: &Memor
 /// Whether a pod is one that the webhook made a proxy. A `DaemonSet`'s pod on a virtual node is none: nothing runs
 /// behind it.
 pub fn is_proxy(pod: &Pod) -> bool {
-    let annotations = pod.metadata.annotations.as_ref();
+    is_made_proxy(&pod.metadata)
+}
+
+/// [`is_proxy`], of a pod of which only that is known.
+pub(crate) fn is_made_proxy(pod: &ObjectMeta) -> bool {
+    let annotations = pod.annotations.as_ref();
     annotations.is_some_and(|annotations| annotations.contains_key(keys::SOURCE_POD_MANIFEST))
 }
 

@@ -11,16 +11,18 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
 use pilotage_api::parent::ClusterUid;
 use pilotage_api::{ClusterSummary, keys};
-use pilotage_clusters::{Connection, Target, TargetKey, TargetObject, Watch, WatchConfig};
+use pilotage_clusters::{Connection, Lookup, Target, TargetKey, TargetObject, Watch, WatchConfig};
 use pilotage_model::virtual_node::{KubeletEndpoint, TargetName, has_several_huge_page_sizes};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::lease::Leadership;
+use pilotage_runtime::looks::Looks;
 use pilotage_runtime::moment::from_now;
 use tokio::sync::watch as cell;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::act::leave::{Leaving, is_forgotten};
+use crate::act::records::Records;
 use crate::act::{ActError, Actor};
 use crate::bells::Bell;
 use crate::decide::{self, Memory, NodeState, Observed, Step};
@@ -45,6 +47,8 @@ pub(crate) type Conflicts = Arc<dyn Fn(&TargetObject, &ActError) + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) client: Client,
+    pub(crate) lookup: Lookup,
+    pub(crate) records: Arc<Looks<Records>>,
     pub(crate) leadership: Leadership,
     pub(crate) nodes: Watch<Node>,
     pub(crate) huge_pages: Arc<HugePages>,
@@ -121,6 +125,8 @@ impl Keeper {
             cluster: shared.cluster.clone(),
             followed: shared.followed.clone(),
             leaving: Leaving::default(),
+            bound: Looks::default(),
+            records: shared.records.clone(),
         };
         Self {
             shared,

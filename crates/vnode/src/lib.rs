@@ -42,7 +42,7 @@ use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use pilotage_api::parent::ClusterUid;
 use pilotage_api::{Right, keys};
-use pilotage_clusters::{Registry, TargetKey, Watch, WatchConfig, has_target};
+use pilotage_clusters::{Lookup, Registry, TargetKey, Watch, WatchConfig};
 use pilotage_runtime::caught::{caught, retried};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::ready::Health;
@@ -110,6 +110,8 @@ pub fn run(with: VirtualNodes, health: &Health, shutdown: CancellationToken) -> 
         let recorder = Recorder::new(client.clone(), reporter);
         let shared = Shared {
             client: client.clone(),
+            lookup: Lookup::new(client.clone()),
+            records: Arc::default(),
             leadership: leadership.clone(),
             nodes: nodes.clone(),
             huge_pages: Arc::default(),
@@ -245,14 +247,14 @@ async fn orphans(shared: Shared, registry: Registry, bells: Bells, shutdown: Can
 /// Removes the node of a Target that doesn't exist.
 async fn remove(shared: Shared, key: TargetKey, bell: Arc<Bell>, stop: CancellationToken) {
     // A store without the target may be older than the target.
-    has_no_target(&shared.client, &key.node()).await;
+    has_no_target(&shared.lookup, &key.node()).await;
     keeper::run(shared, Subject::Orphan(key), bell, stop).await;
 }
 
 /// Completes when a live read has found no Target behind a node.
-async fn has_no_target(client: &Client, node: &str) {
+async fn has_no_target(lookup: &Lookup, node: &str) {
     loop {
-        match has_target(client, node).await {
+        match lookup.has_target(node).await {
             Ok(false) => return,
             // The registry's watch will bring it.
             Ok(true) => {}

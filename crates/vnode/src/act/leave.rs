@@ -4,14 +4,13 @@
 //! at for some time, by our own clock, and then no more.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;
 use kube::core::ObjectMeta;
 use pilotage_api::parent::selector_of_source;
-use pilotage_api::record::Record;
 use pilotage_api::{PodChaperon, keys};
 use pilotage_clusters::{Connection, Target, TargetObject};
 use pilotage_model::virtual_node::was_reached;
@@ -19,8 +18,9 @@ use pilotage_runtime::call::{self, CALL_LIMIT, Failure};
 use pilotage_runtime::moment::from_now;
 use tokio::time::{Instant, timeout_at};
 
+use super::records::{Records, each_pod};
 use super::{ActError, Actor};
-use crate::decide::is_proxy;
+use crate::decide::is_made_proxy;
 
 /// Chaperons that are looked at at once when a Target is to go, and how often more are asked for: no target is endless.
 const PAGE: u32 = 500;
@@ -71,14 +71,7 @@ impl Actor {
     /// Live reads, since the watches may be older than the last pod: no proxy is bound here, and no chaperon of ours is
     /// left in the target. `false`: a proxy is, which the watch will show; or the target hasn't been tried yet.
     pub(super) async fn is_empty(&mut self) -> Result<bool, ActError> {
-        let pods: Api<Pod> = Api::all(self.client.clone());
-        let params = ListParams::default().fields(&format!("spec.nodeName={}", self.node));
-        let bound = call::within(CALL_LIMIT, pods.list(&params)).await;
-        let bound = bound.map_err(|source| ActError::Call {
-            what: "list the node's pods",
-            source,
-        })?;
-        if bound.items.iter().any(is_proxy) {
+        if *self.is_bound().await? {
             return Ok(false);
         }
         let Some(target) = self.target.clone() else {
@@ -97,6 +90,24 @@ impl Actor {
         }
         in_time(until, self.check_target(&target)).await?;
         Ok(true)
+    }
+
+    /// Whether a proxy is bound to the node. Other pods there are whoever's names the node.
+    async fn is_bound(&self) -> Result<Arc<bool>, ActError> {
+        let fields = format!("spec.nodeName={}", self.node);
+        let read = async {
+            let mut found = false;
+            let look = each_pod(&self.client, &fields, |pod| {
+                found = is_made_proxy(pod);
+                !found
+            });
+            look.await.map(|()| found)
+        };
+        let bound = self.bound.join(read).await;
+        bound.map_err(|source| ActError::Call {
+            what: "list the node's pods",
+            source,
+        })
     }
 
     /// Nothing of ours is left in the target.
@@ -126,7 +137,7 @@ impl Actor {
         let mut ours = ListParams::default()
             .labels(&selector_of_source(&self.cluster))
             .limit(PAGE);
-        let mut elsewhere = None;
+        let mut records = None;
         for _ in 0..PAGES {
             let left = match call::within(CALL_LIMIT, chaperons.list_metadata(&ours)).await {
                 Ok(left) => left,
@@ -142,11 +153,12 @@ impl Actor {
             };
             let metas: Vec<_> = left.items.into_iter().map(|it| it.metadata).collect();
             if !metas.is_empty() {
-                if elsewhere.is_none() {
-                    elsewhere = Some(self.recorded_elsewhere().await?);
+                // Two Targets may stand for one cluster.
+                if records.is_none() {
+                    records = Some(self.records().await?);
                 }
-                let known = elsewhere.iter().flatten().collect();
-                match waited_for(&metas, &known, forgotten) {
+                let known = records.iter().flat_map(|all| all.elsewhere(&self.node));
+                match waited_for(&metas, &known.collect(), forgotten) {
                     0 => {}
                     count => return Err(ActError::Occupied(count)),
                 }
@@ -163,16 +175,6 @@ impl Actor {
         Err(ActError::Away { why })
     }
 
-    /// Chaperons that records at other nodes name: two Targets may stand for one cluster.
-    async fn recorded_elsewhere(&self) -> Result<HashSet<String>, ActError> {
-        let records = self.records().await?.into_iter();
-        Ok(records
-            .filter_map(|text| text.parse::<Record>().ok())
-            .filter(|record| record.node != self.node)
-            .map(|record| record.chaperon_uid)
-            .collect())
-    }
-
     /// Whether something of ours may be in a target that can't be asked: whoever was reached once may have been sent
     /// pods, and what was only asked there, or replaced, stands in no record.
     async fn may_hold_something(&self, target: &Target) -> Result<bool, ActError> {
@@ -184,33 +186,17 @@ impl Actor {
         {
             return Ok(true);
         }
-        let records = self.records().await?;
-        Ok(records.iter().any(|text| may_name(text, &self.node)))
+        Ok(self.records().await?.may_name(&self.node))
     }
 
-    /// The records of all proxy pods, damaged ones too, read live.
-    async fn records(&self) -> Result<Vec<String>, ActError> {
-        let pods: Api<Pod> = Api::all(self.client.clone());
-        let proxies = format!("spec.schedulerName={}", keys::PROXY_SCHEDULER);
-        let params = ListParams::default().fields(&proxies);
-        let listed = call::within(CALL_LIMIT, pods.list_metadata(&params)).await;
-        let listed = listed.map_err(|source| ActError::Call {
+    /// What the records of all proxy pods name, read live.
+    async fn records(&self) -> Result<Arc<Records>, ActError> {
+        let read = Records::read(&self.client);
+        let records = self.records.join(read).await;
+        records.map_err(|source| ActError::Call {
             what: "list proxy pods",
             source,
-        })?;
-        let records = listed.items.iter().filter_map(|pod| {
-            let annotations = pod.metadata.annotations.as_ref()?;
-            annotations.get(keys::GRANTED_TO).cloned()
-        });
-        Ok(records.collect())
-    }
-}
-
-/// Whether a record may be one at this virtual node. A damaged one may be, unless it still names another.
-fn may_name(record: &str, node: &str) -> bool {
-    match record.split_once('/') {
-        Some((named, _)) if !named.is_empty() => named == node,
-        _ => true,
+        })
     }
 }
 
@@ -233,7 +219,7 @@ async fn forgotten(target: &Target) {
 }
 
 /// How many of these chaperons are in the way of the Target's end.
-fn waited_for(left: &[ObjectMeta], elsewhere: &HashSet<&String>, forgotten: bool) -> usize {
+fn waited_for(left: &[ObjectMeta], elsewhere: &HashSet<&str>, forgotten: bool) -> usize {
     // What is ending, or was asked to give up, needs only the target's own Pilotage, which may be down.
     let told = |meta: &ObjectMeta| {
         let annotations = meta.annotations.as_ref();
@@ -242,7 +228,7 @@ fn waited_for(left: &[ObjectMeta], elsewhere: &HashSet<&String>, forgotten: bool
     };
     let waits = |meta: &&ObjectMeta| !(forgotten && told(meta));
     let uids = left.iter().filter(waits);
-    uids.filter_map(|meta| meta.uid.as_ref())
+    uids.filter_map(|meta| meta.uid.as_deref())
         .filter(|uid| !elsewhere.contains(uid))
         .count()
 }
@@ -301,26 +287,8 @@ mod tests {
             chaperon("c", false, keys::TRUE),
             chaperon("d", false, ""),
         ];
-        let elsewhere = "d".to_owned();
-        let elsewhere = HashSet::from([&elsewhere]);
+        let elsewhere = HashSet::from(["d"]);
         assert_eq!(waited_for(&all, &elsewhere, false), 3);
         assert_eq!(waited_for(&all, &elsewhere, true), 1);
-    }
-
-    #[test]
-    fn a_damaged_record_holds_every_target_that_it_may_have_named() {
-        for (record, want) in [
-            ("here/uid/1", true),
-            ("here/uid", true),
-            ("here/uid/x/y", true),
-            ("there/uid/1", false),
-            ("there/", false),
-            ("/uid/1", true),
-            ("here", true),
-            ("garbage", true),
-            ("", true),
-        ] {
-            assert_eq!(may_name(record, "here"), want, "{record:?}");
-        }
     }
 }
