@@ -202,10 +202,10 @@ release: image ## Gather image, program, list of components, licences and checks
 	@image/release.sh
 
 .PHONY: kind-node
-kind-node: ## Build a node image for kind where no registry can be reached, and start Docker (KIND_NODE_IMAGE=pilotage-kind-node:local)
-	@e2e/tools/build.sh kubernetes etcd
+kind-node: ## Build a node image for kind where no registry can be reached, and start Docker (KIND_NODE_KUBERNETES=1.34 KIND_NODE_IMAGE=NAME)
+	@e2e/tools/build.sh kubernetes$(KIND_NODE_KUBERNETES:%=-%) etcd
 	@e2e/kind/start-docker.sh
-	@e2e/kind/node-image.sh $(KIND_NODE_IMAGE)
+	@e2e/kind/node-image.sh '$(KIND_NODE_IMAGE)' '$(KIND_NODE_KUBERNETES)'
 
 .PHONY: e2e-kind
 e2e-kind: image ## Try image and chart on three clusters of kind, with all scenarios (KIND_NODE_IMAGE=NAME KEEP=1)

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Builds a node image for kind out of Debian's packages and Go modules, where no registry of images can be reached.
 #
-#   node-image.sh [IMAGE]     IMAGE: pilotage-kind-node:local by default
+#   node-image.sh [IMAGE [KUBERNETES]]     IMAGE: pilotage-kind-node:local by default
+#
+# KUBERNETES is the minor version of an older one, such as 1.34, which pilotage-kind-node:1.34 has then.
 #
 # What the control plane consists of is what tests run elsewhere (e2e/tools), so it has the same pins. What nodes have beside
 # it is pinned in programs/. It needs root, docker, debootstrap and containerd. Nothing is done if the image is there and
@@ -11,14 +13,24 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 root=$(cd "$here/../.." && pwd -P)
 tools=$root/target/tools
-image=${1:-pilotage-kind-node:local}
+older=${2:-}
+image=${1:-pilotage-kind-node:${older:-local}}
 case ${XDG_CACHE_HOME:-} in
 /*) work=$XDG_CACHE_HOME/pilotage/kind-node ;;
 *) work=${HOME:?is not set: no place to keep what was built}/.cache/pilotage/kind-node ;;
 esac
+# Its packages are the same for each Kubernetes.
+debian=$work/debian
+work+=${older:+/$older}
 bin=$work/bin
 packages=busybox-static,ca-certificates,conntrack,containerd,containernetworking-plugins,ethtool,iproute2,iptables,kmod,nftables,procps,runc
-kubernetes=$(awk '$1 == "k8s.io/kubernetes" { print $2; exit }' "$here/programs/kubernetes/go.mod")
+programs=programs/kubernetes${older:+-$older}
+# Of an older one, tools are what test-skew needs; the rest is among the programs.
+if [ -n "$older" ]; then
+	taken=("$tools/$older"/{kube-apiserver,kube-controller-manager} "$tools/etcd")
+else
+	taken=("$tools"/{kube-apiserver,kube-controller-manager,kube-scheduler,kubectl,etcd})
+fi
 
 daemon='' state=''
 finish() {
@@ -32,12 +44,19 @@ fail() {
 	exit 1
 }
 
+# The Kubernetes of a directory's go.mod.
+pinned() {
+	[ -f "$1/go.mod" ] || fail "there is no $1/go.mod: e2e/tools/bump.sh writes it"
+	awk '$1 == "k8s.io/kubernetes" { print $2; exit }' "$1/go.mod"
+}
+
 # Equal keys, equal images. Debian's packages aren't part of it: they are those of the day when their root was made.
 key() {
 	{
 		printf '%s\n' "$packages"
-		(cd "$here" && find node programs runc-wrapper node-image.sh -type f | sort | xargs cat)
-		for tool in kube-apiserver kube-controller-manager kube-scheduler kubectl etcd; do readlink -f "$tools/$tool"; done
+		(cd "$here" && find node programs/{coredns,kubernetes} "$programs" runc-wrapper node-image.sh -type f |
+			sort -u | xargs cat)
+		readlink -f "${taken[@]}"
 	} | sha256sum | cut -c1-16
 }
 
@@ -50,16 +69,17 @@ build_programs() {
 		flags+=" -X $package.gitMinor=${minor%%.*} -X $package.gitTreeState=clean"
 	done
 	step "building kubelet, kubeadm and kube-proxy $kubernetes"
-	(cd "$here/programs/kubernetes" && go build -ldflags="$flags" -o "$bin/" tool ./crictl ./pause)
+	(cd "$here/$programs" && go build -ldflags="$flags" -o "$bin/" tool)
+	(cd "$here/programs/kubernetes" && go build -ldflags='-s -w' -o "$bin/" ./crictl ./pause)
 	step 'building coredns'
 	(cd "$here/programs/coredns" && go build -ldflags='-s -w' -o "$bin/coredns" .)
-	for tool in kube-apiserver kube-controller-manager kube-scheduler kubectl etcd; do
-		install -m 0755 "$(readlink -f "$tools/$tool")" "$bin/$tool"
+	for tool in "${taken[@]}"; do
+		install -m 0755 "$(readlink -f "$tool")" "$bin/${tool##*/}"
 	done
 }
 
 build_debian() {
-	local made=$work/debian codename mirror
+	local made=$debian codename mirror
 	[ "$(cat "$made/.complete" 2>/dev/null)" != "$packages" ] || return 0
 	step "gathering Debian's packages"
 	# shellcheck source=/dev/null
@@ -83,7 +103,7 @@ in_docker() {
 
 # The packet filter's commands with their extensions and libraries, for kube-proxy.
 add_iptables() {
-	local debian=$work/debian file name files=(/usr/sbin/xtables-nft-multi /usr/sbin/nft)
+	local file name files=(/usr/sbin/xtables-nft-multi /usr/sbin/nft)
 	for file in "$debian"/usr/lib/*/xtables/lib*.so; do files+=("${file#"$debian"}"); done
 	while read -r file; do files+=("$file"); done < <(
 		chroot "$debian" ldd "${files[@]}" | grep -oE '/[^ ]+\.so[^ :]*' | sort -u
@@ -125,10 +145,10 @@ build_pods_images() {
 		images+=("$reference")
 	done
 	mkdir -p "$directory/bin" "$directory/tmp"
-	cp "$work/debian/bin/busybox" "$directory/bin/"
+	cp "$debian/bin/busybox" "$directory/bin/"
 	while read -r name; do
 		[ "$name" = busybox ] || ln -s busybox "$directory/bin/$name"
-	done < <("$work/debian/bin/busybox" --list)
+	done < <("$debian/bin/busybox" --list)
 	reference=registry.k8s.io/e2e-test-images/busybox:1.29-4
 	in_docker "$reference" "$directory" /bin/env
 	images+=("$reference")
@@ -163,7 +183,7 @@ preload() {
 build_node() {
 	local node=$work/node pause old
 	rm -rf "$node"
-	cp -a "$work/debian" "$node"
+	cp -a "$debian" "$node"
 	rm -f "$node/.complete" "$node/etc/machine-id"
 	cp "$bin"/{kubelet,kubeadm,kubectl,crictl} "$node/usr/local/bin/"
 	install -m 0755 "$here"/{runc-wrapper,node/entrypoint,node/systemctl} "$node/usr/local/bin/"
@@ -188,6 +208,9 @@ docker info >/dev/null 2>&1 || fail 'docker does not answer: e2e/kind/start-dock
 for tool in go debootstrap containerd ctr; do
 	command -v "$tool" >/dev/null || fail "$tool is needed and isn't in PATH"
 done
+kubernetes=$(pinned "$here/$programs")
+[ "$kubernetes" = "$(pinned "$root/e2e/tools/${programs#*/}")" ] ||
+	fail "e2e/kind/$programs and e2e/tools/${programs#*/} pin different versions of Kubernetes"
 mkdir -p "$bin"
 key=$(key)
 [ "$(docker image inspect -f '{{.Config.Labels.key}}' "$image" 2>/dev/null || true)" != "$key" ] || exit 0

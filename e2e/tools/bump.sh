@@ -6,7 +6,7 @@
 # Run with the version that is already pinned, it changes nothing.
 set -euo pipefail
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+e2e=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
 usage() {
 	sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
@@ -42,36 +42,46 @@ cd /
 published=$(go mod download -json "$module@$version" | sed -n 's/^[[:space:]]*"GoMod": "\(.*\)",*$/\1/p')
 [ -s "$published" ] || { echo "$module $version cannot be had" >&2; exit 1; }
 
-mkdir -p "$here/$tool"
-cd "$here/$tool"
-rm -f go.sum
-{
-	printf 'module github.com/pilotage/pilotage/e2e/tools/%s\n\ngo 1.26.0\n\n' "$tool"
-	if [ -z "$commands" ]; then
-		printf 'tool %s\n\n' "$module"
-	else
-		printf 'tool (\n'
-		for command in $commands; do printf '\t%s/cmd/%s\n' "$module" "$command"; done
-		printf ')\n\n'
-	fi
-	# An older one behaves as the Go of its release did.
-	case $tool in
-	kubernetes-*) awk '/^godebug default=/ { print $0 "\n" }' "$published" ;;
-	esac
-	printf 'require %s %s\n' "$module" "$version"
-	if [ "$module" = k8s.io/kubernetes ]; then
-		cat <<-'COMMENT'
+# pin DIRECTORY COMMANDS: writes go.mod and go.sum of a directory of e2e.
+pin() {
+	local directory=$1 commands=$2 command
+	mkdir -p "$e2e/$directory"
+	cd "$e2e/$directory"
+	rm -f go.sum
+	{
+		printf 'module github.com/pilotage/pilotage/e2e/%s\n\ngo 1.26.0\n\n' "$directory"
+		if [ -z "$commands" ]; then
+			printf 'tool %s\n\n' "$module"
+		else
+			printf 'tool (\n'
+			for command in $commands; do printf '\t%s/cmd/%s\n' "$module" "$command"; done
+			printf ')\n\n'
+		fi
+		# An older one behaves as the Go of its release did.
+		case $tool in
+		kubernetes-*) awk '/^godebug default=/ { print $0 "\n" }' "$published" ;;
+		esac
+		printf 'require %s %s\n' "$module" "$version"
+		if [ "$module" = k8s.io/kubernetes ]; then
+			cat <<-'COMMENT'
 
-			// Kubernetes replaces its staging modules by directories of its own
-			// repository. Replacements do not reach those who depend on a module, so each
-			// is repeated here as the published module of the same release.
-		COMMENT
-		printf 'replace (\n'
-		awk -v version="v0.${version#v*.}" '
-			{ sub(/^replace /, "") }
-			$2 == "=>" && $3 ~ /^\.\/staging\// { print "\t" $1 " => " $1 " " version }
-		' "$published"
-		printf ')\n'
-	fi
-} >go.mod
-go mod tidy
+				// Kubernetes replaces its staging modules by directories of its own
+				// repository. Replacements do not reach those who depend on a module, so each
+				// is repeated here as the published module of the same release.
+			COMMENT
+			printf 'replace (\n'
+			awk -v version="v0.${version#v*.}" '
+				{ sub(/^replace /, "") }
+				$2 == "=>" && $3 ~ /^\.\/staging\// { print "\t" $1 " => " $1 " " version }
+			' "$published"
+			printf ')\n'
+		fi
+	} >go.mod
+	go mod tidy
+}
+
+pin "tools/$tool" "$commands"
+# And what nodes of that version have beside it.
+case $tool in
+kubernetes-*) pin "kind/programs/$tool" 'kube-proxy kube-scheduler kubeadm kubectl kubelet' ;;
+esac
