@@ -88,8 +88,14 @@ for name in "${clusters[@]}"; do
 	# Pods need it, and its controller makes it a moment after the namespace.
 	of "$name" wait serviceaccount/default --for create --timeout 60s >/dev/null
 	say "$name is up and has the image: $(once "$name" version Succeeded --version)"
-	runs[$name]=$(of "$name" get nodes --output 'jsonpath={.items[0].status.nodeInfo.kubeletVersion}')
+	runs[$name]=$(of "$name" get --raw /version | sed -n 's/.*"gitVersion": *"\([^"]*\)".*/\1/p')
+	kubelet=$(of "$name" get nodes --output 'jsonpath={.items[0].status.nodeInfo.kubeletVersion}')
+	[ "$kubelet" = "${runs[$name]}" ] || fail "the API server of $name is ${runs[$name]:-unknown}, its kubelet $kubelet"
+	say "$name runs Kubernetes $kubelet"
 done
+# Clusters that an earlier run has left keep their nodes.
+[ -z "${KIND_NODE_IMAGE_WEST:-}" ] || [ "${runs[west]}" != "${runs[source]}" ] ||
+	fail "west has the version of the source; if it is left from an earlier run: e2e/kind/run.sh down"
 
 # What the source has to resolve: its own API server, in short as pods call it, and that of another cluster.
 secret=()
