@@ -39,6 +39,7 @@
 //!   [`ControlPlane::tenant`] gives somebody who may lead pods there.
 //! - **Streams**: a [`StreamServer`](streams::StreamServer) in front of a target's API server plays logs and shells of
 //!   its pods.
+//! - **Terminals**: a program such as `kubectl exec -it` sits at a [`Terminal`], where a test types and looks.
 //! - **No process outlives the run**, even if the test process is killed with SIGKILL: see [`supervisor`].
 //! - **Rights**: every API server logs what service accounts ask for, and [`usage`] tells which parts of Pilotage used
 //!   which rights in a whole run of all tests.
@@ -67,6 +68,7 @@ pub mod record;
 pub mod shared;
 pub mod streams;
 pub mod supervisor;
+pub mod terminal;
 pub mod tls;
 pub mod tools;
 pub mod usage;
@@ -86,6 +88,7 @@ pub use pilotage::PilotageProcess;
 pub use plane::{Builder, ControlPlane, Part, audit, bindings};
 pub use record::{Change, Recorded, Recorder};
 pub use supervisor::Signal;
+pub use terminal::Terminal;
 pub use wait::{LIMIT, WaitError, list_until, wait_count, wait_for, wait_gone};
 
 /// Ten characters that no other call, thread or process gets; good as part of a DNS label.

@@ -23,6 +23,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open};
 use tokio::sync::watch;
 
+use crate::terminal::Terminal;
+
 /// `$1`: standard input of the child, `$2`: its standard output, then the command. Descriptor 3 is the pipe; standard
 /// error is the log. `kill 0` is the group of the shell, so no number can have become somebody else's.
 const SCRIPT: &str = r#"
@@ -135,6 +137,14 @@ impl Spec {
         self.env.push((name.into(), value.into()));
         self
     }
+
+    /// Reads from this terminal and writes to it.
+    #[must_use]
+    pub fn terminal(mut self, terminal: &Terminal) -> Self {
+        self.stdin = Some(terminal.path().to_owned());
+        self.stdout = Some(terminal.path().to_owned());
+        self
+    }
 }
 
 /// Signals that tests send.
@@ -150,6 +160,8 @@ pub enum Signal {
     Continue,
     /// SIGINT, as from a terminal.
     Interrupt,
+    /// SIGWINCH: its terminal has another size.
+    Resized,
 }
 
 impl Signal {
@@ -160,6 +172,7 @@ impl Signal {
             Self::Stop => rustix::process::Signal::STOP,
             Self::Continue => rustix::process::Signal::CONT,
             Self::Interrupt => rustix::process::Signal::INT,
+            Self::Resized => rustix::process::Signal::WINCH,
         }
     }
 }

@@ -17,7 +17,7 @@ use pilotage_testkit::ports::Port;
 use pilotage_testkit::process::Process;
 use pilotage_testkit::ready::Probe;
 use pilotage_testkit::supervisor::{self, Exit};
-use pilotage_testkit::{Access, ControlPlane, Part, Signal, build, wait_for};
+use pilotage_testkit::{Access, ControlPlane, Part, Signal, Terminal, build, wait_for};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -170,6 +170,7 @@ async fn kubectl_reaches_delegates_through_the_source_and_nobody_else_does() {
     copy(&shop, &kubectl).await;
     containers(&shop, &kubectl).await;
     forward(&shop, "port-forward", &[]).await;
+    terminal(&shop, "exec-terminal", &[]).await;
     // Older clients ask for SPDY.
     let spdy = going(
         &shop,
@@ -181,6 +182,8 @@ async fn kubectl_reaches_delegates_through_the_source_and_nobody_else_does() {
     let exit = timeout(LIMIT, spdy.wait()).await.unwrap();
     assert!(exit.is_some_and(Exit::success), "{exit:?}: {}", spdy.tail());
     assert!(spdy.tail().contains("hi"), "{}", spdy.tail());
+    let spdy = [("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")];
+    terminal(&shop, "exec-terminal-spdy", &spdy).await;
     let spdy = [("KUBECTL_PORT_FORWARD_WEBSOCKETS", "false")];
     forward(&shop, "port-forward-spdy", &spdy).await;
     refusals(&shop, &url).await;
@@ -278,8 +281,8 @@ async fn endings(
     assert!(timeout(LIMIT, following.wait()).await.is_ok());
 }
 
-/// A process of kubectl that goes on until it is stopped.
-async fn going(shop: &Shop, name: &str, args: &[&str], env: &[(&str, &str)]) -> Process {
+/// How kubectl is run beside the test.
+fn beside(shop: &Shop, name: &str, args: &[&str], env: &[(&str, &str)]) -> supervisor::Spec {
     let source = &shop.fleet.source.plane;
     let log = source.directory().join(format!("{name}.log"));
     let mut spec = supervisor::Spec::new(source.tools().path("kubectl").unwrap(), log)
@@ -290,7 +293,44 @@ async fn going(shop: &Shop, name: &str, args: &[&str], env: &[(&str, &str)]) -> 
     for (variable, value) in env {
         spec = spec.env(variable, value);
     }
+    spec
+}
+
+/// A process of kubectl that goes on until it is stopped.
+async fn going(shop: &Shop, name: &str, args: &[&str], env: &[(&str, &str)]) -> Process {
+    let spec = beside(shop, name, args, env);
     Process::start(name, spec, Probe::None).await.unwrap()
+}
+
+/// Who sits at a terminal has one in the pod, of the same size, also when that changes, and ends what runs there by a key.
+async fn terminal(shop: &Shop, name: &str, env: &[(&str, &str)]) {
+    // kwok drops what is shown last if the command ends, so it is asked while it runs.
+    let script = "test -t 0 && test -t 1 && while read -r line; do stty size; done";
+    let args = ["exec", "-it", "web", "--", "sh", "-c", script];
+    let mut terminal = Terminal::open(33, 101).unwrap();
+    let spec = beside(shop, name, &args, env).terminal(&terminal);
+    let sitting = Process::start(name, spec, Probe::None).await.unwrap();
+    for (rows, columns) in [(33, 101), (44, 120)] {
+        terminal.resize(rows, columns).unwrap();
+        until("kubectl exec -it", async || {
+            sitting.signal(Signal::Resized).await.unwrap();
+            terminal.type_in("\n")?;
+            let shown = terminal.shown()?;
+            let told = shown.contains(&format!("{rows} {columns}\r\n"));
+            told.then_some(())
+                .ok_or_else(|| std::io::Error::other(format!("{shown}{}", sitting.tail())))
+        })
+        .await;
+    }
+    // Ctrl-D.
+    terminal.type_in("\u{4}").unwrap();
+    let exit = timeout(LIMIT, sitting.wait()).await.unwrap();
+    assert!(
+        exit.is_some_and(Exit::success),
+        "{exit:?}: {}{}",
+        terminal.shown().unwrap(),
+        sitting.tail()
+    );
 }
 
 /// Who attaches reads what is written from then on.
