@@ -1,10 +1,7 @@
 # A namespace of the source goes with its pods, and leaves nothing in targets.
 . "$(dirname "$0")/lib.sh"
 
-if [[ $NAMESPACE != e2e-namespace ]]; then
-  say "other scripts need the namespace $NAMESPACE"
-  exit
-fi
+[[ $NAMESPACE == e2e-namespace ]] || skip "other scripts need the namespace $NAMESPACE"
 
 say "a Deployment and what it uses"
 k create configmap settings --from-literal=colour=blue

@@ -1,6 +1,7 @@
 //! `make e2e`: the scripts of `e2e/scenarios`, one after the other, on local clusters or on given ones.
 //!
-//! What a script does is its own affair: here it gets kubeconfigs, a namespace and some time, and its end is told.
+//! What a script does is its own affair: here it gets kubeconfigs, a namespace and some time, and its end is told, also
+//! that it had nothing to show there.
 
 mod error;
 mod places;
@@ -18,6 +19,8 @@ use self::places::{Local, Place};
 const LIMIT: Duration = Duration::from_mins(5);
 /// What the scripts share; it is none.
 const LIBRARY: &str = "lib.sh";
+/// With this a script tells, in a line, why it can't show anything.
+const SKIPPED: &str = "SKIPPED: ";
 
 /// What to run, and where.
 #[derive(Debug, Clone, Default)]
@@ -90,7 +93,10 @@ async fn all(
         let outcome = one(path, &place(name).await?).await?;
         let seconds = began.elapsed().as_secs_f64();
         match outcome {
-            Ok(()) => println!("ok      {name} ({seconds:.1} s)"),
+            Ok(said) => match skipped(&said) {
+                None => println!("ok      {name} ({seconds:.1} s)"),
+                Some(why) => println!("skipped {name}: {why}"),
+            },
             Err(said) => {
                 println!("FAILED  {name} ({seconds:.1} s)\n{said}");
                 failed.push(name.clone());
@@ -104,8 +110,13 @@ async fn all(
     }
 }
 
-/// Runs one script; what it said, if it failed.
-async fn one(path: &Path, place: &Place) -> Result<Result<(), String>, Error> {
+/// Why a script showed nothing, by what it said.
+fn skipped(said: &str) -> Option<&str> {
+    said.lines().find_map(|line| line.strip_prefix(SKIPPED))
+}
+
+/// Runs one script; what it said, also if it failed.
+async fn one(path: &Path, place: &Place) -> Result<Result<String, String>, Error> {
     let scratch = workspace_root().join("target/testkit");
     let script = cli::Command::new("/bin/bash", &scratch)
         .args([path])
@@ -115,9 +126,21 @@ async fn one(path: &Path, place: &Place) -> Result<Result<(), String>, Error> {
         .env("PATH", &place.path)
         .env("HOME", &scratch);
     match timeout(LIMIT, script.run()).await {
-        Ok(Ok(_)) => Ok(Ok(())),
+        Ok(Ok(said)) => Ok(Ok(said)),
         Ok(Err(cli::Error::Failed { stdout, stderr, .. })) => Ok(Err(stdout + &stderr)),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Ok(Err(format!("it didn't end within {} s", LIMIT.as_secs()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_that_shows_nothing_says_why() {
+        assert_eq!(skipped("-- a pod\n-- it says SKIPPED: no\n"), None);
+        let said = "-- a pod\nSKIPPED: there is one target\n";
+        assert_eq!(skipped(said), Some("there is one target"));
     }
 }
