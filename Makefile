@@ -31,7 +31,7 @@ demo: tools-clusters ## Show the main job on three local clusters (KEEP=1 leaves
 
 .PHONY: e2e
 e2e: tools-clusters ## Run e2e/scenarios on three local clusters (ARGS='--only pod,follow' chooses)
-	@e2e/tools/build.sh helm
+	@e2e/tools/build.sh helm metrics-server
 	@$(CARGO) build $(ALL) --bins
 	@$(BIN)/e2e scenarios $(ARGS)
 

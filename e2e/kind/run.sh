@@ -147,7 +147,7 @@ done
 rm -rf "$configs/scenarios"
 mkdir "$configs/scenarios"
 for name in "${clusters[@]}"; do cp "$configs/$name" "$configs/scenarios/"; done
-"${CARGO_TARGET_DIR:-$root/target}/debug/e2e" scenarios --kubeconfigs "$configs/scenarios" --namespace default
+PATH=$configs:$PATH "${CARGO_TARGET_DIR:-$root/target}/debug/e2e" scenarios --kubeconfigs "$configs/scenarios" --namespace default
 # What a cluster on paper can't show: containers have to run.
 for script in web secret compute upgrade; do
 	begin=$SECONDS

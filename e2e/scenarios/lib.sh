@@ -64,3 +64,36 @@ delegate_of() {
   uid=$(k get pod "$1" --output 'jsonpath={.metadata.uid}')
   in_target "$(target_of "$1")" get pods --selector "$PREFIX/parent-uid=$uid" --output 'jsonpath={.items[0].metadata.name}'
 }
+
+# For scripts that need all clusters to tell what pods use.
+needs_metrics() {
+  local name
+  for name in source $TARGETS; do
+    kubectl --kubeconfig "$KUBECONFIGS/$name" get apiservice v1beta1.metrics.k8s.io > /dev/null 2>&1 ||
+      skip "$name has no metrics-server"
+  done
+}
+
+# Writes what a pod uses, in its target, if nodes run nothing there and the metrics API is a mere definition:
+# uses POD CPU MEMORY.
+uses() {
+  local target delegate uid container labels
+  target=$(target_of "$1") || return 1
+  in_target "$target" get customresourcedefinition pods.metrics.k8s.io > /dev/null 2>&1 || return 0
+  delegate=$(delegate_of "$1") || return 1
+  read -r uid container labels < <(in_target "$target" get pod "$delegate" --output \
+    'jsonpath={.metadata.uid} {.spec.containers[0].name} {.metadata.labels}{"\n"}') || return 1
+  in_target "$target" apply --filename - << YAML
+apiVersion: metrics.k8s.io/v1beta1
+kind: PodMetrics
+metadata:
+  name: $delegate
+  labels: $labels
+  ownerReferences: [{apiVersion: v1, kind: Pod, name: $delegate, uid: $uid}]
+timestamp: "$(date --utc +%Y-%m-%dT%H:%M:%SZ)"
+window: 15s
+containers:
+- name: $container
+  usage: {cpu: $2, memory: $3}
+YAML
+}

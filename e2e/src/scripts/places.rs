@@ -3,20 +3,28 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use pilotage_api::Right;
 use pilotage_testkit::plane::kwok::Kubelet;
-use pilotage_testkit::{ControlPlane, build};
+use pilotage_testkit::plane::metrics_server::{self, MetricsServer};
+use pilotage_testkit::{ControlPlane, build, pilotage};
 use tokio::net::TcpListener;
 
 use super::error::Error;
-use crate::fleet::{Fleet, Spec};
+use crate::fleet::{self, Fleet, Spec};
 
 /// The targets that are started here.
 const TARGETS: [&str; 2] = ["east", "west"];
 /// The kubeconfig of the source.
 const SOURCE: &str = "source";
+/// The source's autoscaler takes no minutes: a pod counts as soon as it is ready.
+const AUTOSCALER: [&str; 3] = [
+    "--horizontal-pod-autoscaler-sync-period=1s",
+    "--horizontal-pod-autoscaler-cpu-initialization-period=1s",
+    "--horizontal-pod-autoscaler-initial-readiness-delay=1s",
+];
 
 /// What a script is told of the clusters.
 #[derive(Debug, Clone)]
@@ -79,6 +87,8 @@ pub(super) struct Local {
     fleet: Fleet,
     kubeconfigs: PathBuf,
     path: OsString,
+    /// The source's own.
+    _metrics: MetricsServer,
 }
 
 impl Local {
@@ -86,6 +96,7 @@ impl Local {
         let forward = echo().await.map_err(Error::Listen)?;
         let mut spec = Spec::new()
             .by_chart()
+            .source(|plane| plane.controller_manager_args(AUTOSCALER).aggregates())
             .kubelet()
             .rights(&Right::ALL)
             .follow(&["configmaps", "secrets", "services", "ingresses"]);
@@ -95,6 +106,8 @@ impl Local {
                 .controller_manager()
                 // For pods that keep their scheduler.
                 .scheduler()
+                // Scripts say what pods use, which use nothing here.
+                .crd(metrics_server::stand_in())
                 .kwok(nodes)
                 .kubelet(Kubelet {
                     lines: ["one", "two", "three"].map(str::to_owned).to_vec(),
@@ -105,6 +118,7 @@ impl Local {
         let mut fleet = spec.start().await?;
         fleet.install().await?;
         let plane = &fleet.source.plane;
+        let metrics = MetricsServer::start(plane).await?;
         let kubeconfigs = plane.directory().join("kubeconfigs");
         for cluster in fleet.all() {
             let name = if cluster.name() == plane.name() {
@@ -117,14 +131,16 @@ impl Local {
         let tools = plane.tools().path("kubectl");
         let kubectl = tools.map_err(|error| Error::Tools(Box::new(error)))?;
         let own = kubectl.parent().unwrap_or(Path::new("/")).to_owned();
+        let plugin = plugin(plane.directory())?;
         let inherited = std::env::var_os("PATH").unwrap_or_default();
         let inherited = std::env::split_paths(&inherited);
-        let path = std::env::join_paths(std::iter::once(own).chain(inherited));
+        let path = std::env::join_paths([plugin, own].into_iter().chain(inherited));
         let path = path.map_err(|error| Error::Tools(Box::new(error)))?;
         Ok(Self {
             fleet,
             kubeconfigs,
             path,
+            _metrics: metrics,
         })
     }
 
@@ -151,6 +167,19 @@ impl Local {
     pub(super) async fn stop(self) {
         self.fleet.stop().await;
     }
+}
+
+/// A directory below this one that has Pilotage as a plugin of kubectl.
+fn plugin(directory: &Path) -> Result<PathBuf, Error> {
+    let binary = pilotage::binary().map_err(fleet::Error::from)?;
+    let directory = directory.join("bin");
+    let plugin = directory.join("kubectl-pilotage");
+    let made = std::fs::create_dir_all(&directory).and_then(|()| symlink(binary, &plugin));
+    made.map_err(|source| Error::Unreadable {
+        path: plugin,
+        source,
+    })?;
+    Ok(directory)
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), Error> {

@@ -17,6 +17,8 @@ const NAMESPACE: &str = "kube-system";
 const NAME: &str = "metrics-server";
 /// What it serves.
 const API_SERVICE: &str = "v1beta1.metrics.k8s.io";
+const GROUP: &str = "metrics.k8s.io";
+const VERSION: &str = "v1beta1";
 /// Account and rights.
 const RIGHTS: &str = include_str!("metrics-server.yaml");
 
@@ -52,6 +54,27 @@ impl MetricsServer {
     pub fn process(&self) -> &Process {
         &self.process
     }
+}
+
+/// Stands for metrics-server where nodes run nothing: its API as a definition, in which tests write what pods use.
+pub fn stand_in() -> Value {
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "pods.metrics.k8s.io",
+            "annotations": { "api-approved.kubernetes.io": "unapproved, for tests" },
+        },
+        "spec": {
+            "group": GROUP,
+            "names": { "kind": "PodMetrics", "listKind": "PodMetricsList", "plural": "pods", "singular": "podmetrics" },
+            "scope": "Namespaced",
+            "versions": [{
+                "name": VERSION, "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
+            }],
+        },
+    })
 }
 
 async fn spec(plane: &ControlPlane, port: &Port) -> Result<Spec, Error> {
@@ -99,7 +122,6 @@ fn probe(plane: &ControlPlane, port: &Port) -> Probe {
 /// What tells the API server of it. There is no network for Services here, so this one is a name of the loopback
 /// address.
 fn registration(plane: &ControlPlane, port: &Port) -> [Value; 2] {
-    let (group, version) = ("metrics.k8s.io", "v1beta1");
     [
         json!({
             "apiVersion": "v1", "kind": "Service",
@@ -110,7 +132,7 @@ fn registration(plane: &ControlPlane, port: &Port) -> [Value; 2] {
             "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
             "metadata": { "name": API_SERVICE },
             "spec": {
-                "group": group, "version": version, "groupPriorityMinimum": 100, "versionPriority": 100,
+                "group": GROUP, "version": VERSION, "groupPriorityMinimum": 100, "versionPriority": 100,
                 "service": { "name": NAME, "namespace": NAMESPACE, "port": port.number() },
                 "caBundle": plane.admin_access().ca_bundle(),
             },

@@ -11,13 +11,13 @@ use kube::api::ListParams;
 use kube::runtime::watcher;
 use pilotage_api::Right;
 use pilotage_e2e::fleet::{Fleet, Spec};
-use pilotage_testkit::plane::metrics_server::MetricsServer;
+use pilotage_testkit::plane::metrics_server::{self, MetricsServer};
 use pilotage_testkit::{ControlPlane, build, wait_count, wait_for};
 use serde_json::json;
 use tokio::time::interval;
 
 use super::kubelet::{ask, kubelet_url, until};
-use super::usage::{metrics_api, not_yet, tell};
+use super::usage::{not_yet, tell};
 use super::{LIMIT, Shop, is_running, small_nodes, started};
 
 const TARGET: &str = "east";
@@ -43,7 +43,7 @@ async fn fleet() -> Arc<Fleet> {
     let target = ControlPlane::builder(TARGET)
         .controller_manager()
         .kwok(small_nodes(TARGET))
-        .crd(metrics_api());
+        .crd(metrics_server::stand_in());
     let spec = Spec::new()
         .source(|plane| plane.controller_manager_args(flags).aggregates())
         .kubelet()

@@ -13,6 +13,7 @@ use kube::{Api, ResourceExt};
 use pilotage_api::{Right, Source, Target, keys};
 use pilotage_e2e::fleet::{Fleet, SOURCE_ACCOUNT, Spec};
 use pilotage_testkit::plane::kwok::Kubelet;
+use pilotage_testkit::plane::metrics_server;
 use pilotage_testkit::{Access, ControlPlane, Part, Signal, build, wait_for};
 use serde_json::{Value, json};
 
@@ -22,27 +23,6 @@ use super::{LIMIT, Shop, started};
 const TARGETS: [&str; 2] = ["east", "west"];
 /// By which pods choose.
 const POOL: &str = "pool";
-
-/// Stands for metrics-server: its API, in which the test writes what pods use.
-pub(super) fn metrics_api() -> Value {
-    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "pods.metrics.k8s.io",
-            "annotations": { "api-approved.kubernetes.io": "unapproved, for a test" },
-        },
-        "spec": {
-            "group": "metrics.k8s.io",
-            "names": { "kind": "PodMetrics", "listKind": "PodMetricsList", "plural": "pods", "singular": "podmetrics" },
-            "scope": "Namespaced",
-            "versions": [{
-                "name": "v1beta1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
-            }],
-        },
-    })
-}
 
 async fn fleet() -> Arc<Fleet> {
     let mut spec = Spec::new()
@@ -60,7 +40,7 @@ async fn fleet() -> Arc<Fleet> {
                 // Nobody forwards ports here.
                 forward: SocketAddr::from((Ipv4Addr::LOCALHOST, 9)),
             })
-            .crd(metrics_api());
+            .crd(metrics_server::stand_in());
         spec = spec.target_plane(plane);
     }
     started(spec).await
