@@ -15,6 +15,8 @@ pub mod types {
     pub const VALID: &str = "Valid";
     /// Target: it says nothing that isn't its to say. There only once it has.
     pub const TRUSTWORTHY: &str = "Trustworthy";
+    /// Target: the token that we reach it by is renewed in time. There only once its Secret has asked for that.
+    pub const TOKEN_RENEWED: &str = "TokenRenewed";
     /// Source: its service account and bindings stand.
     pub const READY: &str = "Ready";
 }

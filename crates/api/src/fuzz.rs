@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pilotage_absurd::{json, objects, text};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -14,6 +16,7 @@ use crate::lost::LostPolicy;
 use crate::parent::ParentLink;
 use crate::preempts::{LONGEST_GRACE, Preempts};
 use crate::record::Record;
+use crate::token::{Account, LONGEST_TOKEN, Token};
 use crate::trace::{SpanId, TraceId, TraceParent};
 use crate::{
     ClusterSource, ClusterSummary, ClusterTarget, PodChaperon, Source, Target, annotations, keys,
@@ -43,6 +46,21 @@ pilotage_absurd::properties! {
                 prop_assert_eq!(record.to_string().parse(), Ok(record));
             }
             Err(error) => prop_assert!(error.to_string().len() <= TOLD, "{}", error),
+        }
+    }
+
+    #[test]
+    fn a_token_says_what_is_bounded_or_nothing(
+        claims in json::junk_in(Just(json!({ "iat": 100, "exp": 3700, "sub": "system:serviceaccount:shop:london" }))),
+        text in text::text(),
+    ) {
+        let written = format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims.to_string()));
+        for text in [written, text] {
+            let Some(Token { account, .. }) = Token::parse(&text) else { continue };
+            prop_assert!(text.len() <= LONGEST_TOKEN && text.is_ascii() && !text.contains(['"', '\n', ' ', ':']));
+            if let Some(Account { namespace, name }) = account {
+                prop_assert!(namespace.len() <= 63 && name.len() <= 253 && !name.contains('/'));
+            }
         }
     }
 

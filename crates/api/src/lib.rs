@@ -3,8 +3,8 @@
 //! This crate is the one door to what Pilotage reads and writes on the wire: the six kinds ([`Target`],
 //! [`ClusterTarget`], [`Source`], [`ClusterSource`], [`PodChaperon`], [`ClusterSummary`]), every annotation, label,
 //! finalizer and taint ([`keys`]), the names that scripts depend on ([`names`]), how long names of users may be
-//! ([`limits`]), words that both sides agree on ([`refusal`], [`lost`]), and the link between an object and its parent
-//! in another cluster ([`parent`]). It knows no client, clock or runtime.
+//! ([`limits`]), words that both sides agree on ([`refusal`], [`lost`]), what tokens say ([`token`]), and the link
+//! between an object and its parent in another cluster ([`parent`]). It knows no client, clock or runtime.
 
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
@@ -29,6 +29,7 @@ pub mod rights;
 pub mod source;
 pub mod summary;
 pub mod target;
+pub mod token;
 pub mod trace;
 
 pub use chaperon::{PodChaperon, PodChaperonSpec, PodChaperonStatus};

@@ -149,6 +149,12 @@ pub fn parse(bytes: &[u8], context: Option<&str>) -> Result<Config, KubeconfigFa
     Ok(config)
 }
 
+/// The token by which the user of `context` logs in, if one stands there, of a kubeconfig that [`parse`] takes.
+pub fn token(bytes: &[u8], context: Option<&str>) -> Result<Option<String>, KubeconfigFault> {
+    let user = serde_json::to_value(parse(bytes, context)?.auth_info).ok();
+    Ok(user.and_then(|user| user["token"].as_str().map(str::to_owned)))
+}
+
 /// The file's own form, whatever it names.
 fn read(text: &str) -> Result<Kubeconfig, KubeconfigFault> {
     let options = serde_saphyr::options! {

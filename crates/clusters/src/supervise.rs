@@ -34,7 +34,7 @@ use crate::session::Session;
 use crate::spec::Access;
 use crate::target::Target;
 use crate::watch::Watch;
-use credentials::{Credentials, Source, read, version, watch_secret};
+use credentials::{Credentials, Source, read, watch_secret, whole};
 use pace::Pace;
 
 /// So often the question who it is may stay open before a target isn't believed any more.
@@ -177,7 +177,7 @@ impl Supervisor {
         let mut next_probe = Instant::now();
         loop {
             let mut found = read(secret, watch.as_ref());
-            let version = version(secret, watch.as_ref());
+            let object = whole(secret, watch.as_ref());
             self.tried &= found.is_some();
             // A namespace that is deleted takes the secret along before its Target, which still has to clean up there.
             if let (Some(Err(LostReason::SecretMissing(_))), Some(last), true) =
@@ -227,7 +227,9 @@ impl Supervisor {
             }
             self.target.set_kubeconfig(holds);
             // The same kubeconfig in a newer version of its Secret is as good as tried.
-            self.version = version;
+            let version = object.as_ref().map(|it| &it.metadata.resource_version);
+            self.version = version.cloned().flatten();
+            self.target.set_secret(object);
             self.tell_tried();
             tokio::select! {
                 biased;
@@ -249,6 +251,7 @@ impl Supervisor {
     /// There is no way to try; whether the Secret holds a kubeconfig, as far as anybody may look.
     async fn never(&mut self, holds: Option<bool>, reason: LostReason) {
         self.target.set_kubeconfig(holds);
+        self.target.set_secret(None);
         self.version = None;
         self.shut(reason);
         self.tell_tried();

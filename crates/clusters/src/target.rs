@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use k8s_openapi::api::core::v1::Secret;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource};
 use pilotage_api::parent::ClusterUid;
@@ -36,6 +37,8 @@ pub struct Target {
     authorization: cell::Sender<Authorization>,
     identity: cell::Sender<Option<ClusterUid>>,
     turned_away: cell::Sender<Option<String>>,
+    /// The Secret with its kubeconfig, as read last.
+    secret: cell::Sender<Option<Arc<Secret>>>,
     /// Version of the Secret that the connection's state is about.
     tried: cell::Sender<Option<String>>,
     /// Whether it may be connected beside the others of its namespace; `None` until they are known.
@@ -84,6 +87,7 @@ impl Target {
             authorization: cell::Sender::new(Authorization::Unknown),
             identity: cell::Sender::new(None),
             turned_away: cell::Sender::new(None),
+            secret: cell::Sender::new(None),
             tried: cell::Sender::new(None),
             seat: cell::Sender::new(seat),
             turn: cell::Sender::new(seat == Some(true)),
@@ -166,6 +170,11 @@ impl Target {
     /// What it said that isn't its to say, since this process started; for its status.
     pub fn turned_away(&self) -> cell::Receiver<Option<String>> {
         self.turned_away.subscribe()
+    }
+
+    /// The Secret with its kubeconfig, with every change; `None` as long as there is none, or nobody may look.
+    pub fn secret(&self) -> cell::Receiver<Option<Arc<Secret>>> {
+        self.secret.subscribe()
     }
 
     /// Version of the Secret whose kubeconfig was tried last, once it was; `None` as well if there is no Secret. Who
@@ -334,6 +343,20 @@ impl Target {
 
     pub(crate) fn set_identity(&self, identity: ClusterUid) {
         self.identity.send_replace(Some(identity));
+    }
+
+    pub(crate) fn set_secret(&self, secret: Option<Arc<Secret>>) {
+        self.secret.send_if_modified(|known| {
+            let version = |it: &Secret| {
+                let meta = &it.metadata;
+                (meta.uid.clone(), meta.resource_version.clone())
+            };
+            let changed = known.as_deref().map(version) != secret.as_deref().map(version);
+            if changed {
+                *known = secret;
+            }
+            changed
+        });
     }
 
     /// The state of the connection is about this version of its Secret. Set after that state.

@@ -49,8 +49,7 @@ impl Unused {
     }
 }
 
-/// A request that some test makes sure is forbidden. None needs to be told at present.
-#[cfg_attr(not(test), allow(dead_code, reason = "none is needed at present"))]
+/// A request that some test makes sure is forbidden.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Forbidden {
     pub(super) agent: &'static str,
@@ -164,5 +163,11 @@ pub(super) const EXCEPTIONS: Exceptions = Exceptions {
             WEBSOCKETS,
         ),
     ],
-    forbidden: &[],
+    forbidden: &[Forbidden {
+        agent: "controllers",
+        verb: "create",
+        resource: "serviceaccounts/token",
+        at_home: false,
+        why: "a target takes the right to renew a token away, and the Target says so",
+    }],
 };

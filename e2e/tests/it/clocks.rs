@@ -30,6 +30,10 @@ const COMPARED: &[(&str, &str)] = &[
         "a metric: how old a pod was when it was seen first",
     ),
     (
+        "crates/controllers/src/target/renew/mod.rs",
+        "how much of a token's life is left when it is seen first: half of it is half an hour at least",
+    ),
+    (
         "crates/runtime/src/otlp/mod.rs",
         "traces: how long before it was seen a pod was created",
     ),

@@ -33,6 +33,17 @@ fn the_current_context_unless_another_is_named() {
 }
 
 #[test]
+fn the_token_is_the_one_that_logs_in() {
+    let of = |user: &str| token(file(SERVER, user).as_bytes(), None);
+    assert_eq!(of("token: t").unwrap().as_deref(), Some("t"));
+    // What is read beside a file counts, as in client-go.
+    let both = of("token: t, tokenFile: /etc/shadow");
+    assert_eq!(both.unwrap().as_deref(), Some("t"));
+    assert_eq!(of("username: a, password: b").unwrap(), None);
+    assert!(of("exec: {command: a}").is_err() && token(b"\xff", None).is_err());
+}
+
+#[test]
 fn json_is_a_kubeconfig_too() {
     let text = r#"{"current-context":"a","contexts":[{"name":"a","context":{"cluster":"c","user":""}}],
         "clusters":[{"name":"c","cluster":{"server":"https://one"}}],"users":null}"#;

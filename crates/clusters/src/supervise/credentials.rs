@@ -1,6 +1,8 @@
 //! Where the client of a target comes from: the Secret that its Target names, as it stands. What is in it is parsed
 //! elsewhere.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
@@ -60,11 +62,13 @@ pub(super) fn read(
     })
 }
 
-/// Which version of the secret that is, if there is one.
-pub(super) fn version(secret: Option<&SecretRef>, watch: Option<&Watch<Secret>>) -> Option<String> {
+/// The secret itself, if there is one.
+pub(super) fn whole(
+    secret: Option<&SecretRef>,
+    watch: Option<&Watch<Secret>>,
+) -> Option<Arc<Secret>> {
     let secret = secret?;
-    let object = watch?.get(Some(&secret.namespace), &secret.name)?;
-    object.metadata.resource_version.clone()
+    watch?.get(Some(&secret.namespace), &secret.name)
 }
 
 /// Watches the one secret and nothing else of its namespace.

@@ -14,6 +14,8 @@ use pilotage_clusters::{Authorization, Connection, LostReason, TargetObject};
 use pilotage_model::virtual_node::ExcludedLabels;
 use serde_json::{Value, json};
 
+use super::renew::Renewal;
+
 /// What a Target's status should be.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
@@ -40,16 +42,29 @@ pub(crate) struct News {
     pub(crate) message: String,
 }
 
+/// What is told of a target, as far as anything is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told<'a> {
+    /// What it said that isn't its to say.
+    pub(crate) turned_away: Option<&'a str>,
+    /// What becomes of the token that it is reached by.
+    pub(crate) renewal: Option<&'a Renewal>,
+}
+
 /// What to write; `None`: nothing.
 pub(crate) fn decide(
     object: &TargetObject,
     connection: &Connection,
     authorization: &Authorization,
     identity: Option<&ClusterUid>,
-    turned_away: Option<&str>,
+    told: Told<'_>,
     now: &Time,
     tried: Option<&str>,
 ) -> Option<Plan> {
+    let Told {
+        turned_away,
+        renewal,
+    } = told;
     let current = &object.status.conditions;
     let states: Vec<ConditionState> = [
         valid(object, connection),
@@ -59,6 +74,7 @@ pub(crate) fn decide(
     .into_iter()
     .chain(rights_given(object, connection, authorization))
     .chain(trustworthy(current, connection, turned_away))
+    .chain(token_renewed(current, renewal))
     .filter(|state| state.status.is_some() || !is_known(current, state.type_, connection))
     .collect();
     let node = object.key.node();
@@ -305,6 +321,23 @@ fn trustworthy(
     }
 }
 
+/// Nothing, as long as nobody has asked for it.
+fn token_renewed(current: &[Condition], renewal: Option<&Renewal>) -> Option<ConditionState> {
+    let of = |status: bool, reason: &str, message: &str| {
+        state(types::TOKEN_RENEWED, Some(status), reason, message)
+    };
+    match renewal? {
+        Renewal::InTime(message) => Some(of(true, "InTime", message)),
+        Renewal::Fails(reason, message) => Some(of(false, reason, message)),
+        Renewal::NotAsked => {
+            let told = |condition: &Condition| condition.type_ == types::TOKEN_RENEWED;
+            let mut current = current.iter();
+            let was_told = current.any(told);
+            was_told.then(|| of(true, "NotAsked", "nobody asks for it any more"))
+        }
+    }
+}
+
 /// What is wrong with a Target that nobody was told of.
 pub(crate) fn troubles(conditions: &[Condition]) -> Vec<News> {
     let mut all = news(&[], conditions);
@@ -324,6 +357,11 @@ fn news(old: &[Condition], new: &[Condition]) -> Vec<News> {
             "TargetRightMissing",
         ),
         (types::TRUSTWORTHY, "TargetTrustworthy", "TargetTurnedAway"),
+        (
+            types::TOKEN_RENEWED,
+            "TargetTokenRenewed",
+            "TargetTokenNotRenewed",
+        ),
     ];
     let find = |list: &[Condition], type_: &str| {
         list.iter()

@@ -10,7 +10,8 @@ use pilotage_clusters::{Authorization, Connection, LostReason, Since, TargetObje
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::decide::decide;
+use super::decide::{Told, decide};
+use super::renew::Renewal;
 
 fn target_object() -> BoxedStrategy<Value> {
     let condition = |type_: &str| {
@@ -88,21 +89,23 @@ pilotage_absurd::properties! {
     fn a_targets_status_is_one_that_the_api_server_takes(
         object in target_object(), connection in connection(), turned_away in prop::option::of(text::text()),
             now in text::time(),
-        unanswered in prop::option::of(text::text()),
+        unanswered in prop::option::of(text::text()), renewal in prop::option::of(text::text()),
     ) {
         let Ok(target) = serde_json::from_value::<Target>(object) else { return Ok(()) };
         let Some(object) = TargetObject::from_target(&target) else { return Ok(()) };
         let authorization = unanswered.map_or(Authorization::Complete, Authorization::Unanswered);
         let now = Time(now.parse().unwrap_or_default());
         let identity = ClusterUid("i".into());
+        let renewal = renewal.map(|why| Renewal::Fails("TokenRefused", why));
+        let told = Told { turned_away: turned_away.as_deref(), renewal: renewal.as_ref() };
         let own = object.status.conditions.clone();
-        let plan = decide(&object, &connection, &authorization, Some(&identity), turned_away.as_deref(), &now, None);
+        let plan = decide(&object, &connection, &authorization, Some(&identity), told, &now, None);
         let Some(plan) = plan else { return Ok(()) };
         prop_assert!(plan.node.len() <= 253);
-        prop_assert!(plan.conditions.len() <= own.len() + 4);
+        prop_assert!(plan.conditions.len() <= own.len() + 5);
         for condition in plan.conditions.iter().filter(|condition| !own.contains(condition)) {
             prop_assert!(condition.message.len() <= 32_768 && condition.reason.len() <= 1024);
         }
-        prop_assert!(plan.news.len() <= 4);
+        prop_assert!(plan.news.len() <= 5);
     }
 }

@@ -1,5 +1,5 @@
 //! The target controller: says in each Target's status whether it is valid, connected and authorized, and tells
-//! mistakes of ours about it.
+//! mistakes of ours about it; and renews the token that it is reached by (`renew`).
 //!
 //! Observes the registry and nothing else; decides in `decide`; writes only what changed.
 
@@ -8,6 +8,7 @@ mod decide;
 mod fuzz;
 pub(crate) mod mistakes;
 pub mod rbac;
+mod renew;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,11 +26,13 @@ use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::moment::from_now;
 use pilotage_runtime::ready::Gate;
 use serde_json::json;
+use tokio::sync::watch as cell;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::status::{self, Written};
-use decide::{News, Plan};
+use decide::{News, Plan, Told};
+use renew::{Renewal, Renewer};
 
 /// Pause after a failed write.
 const BACKOFF: Backoff =
@@ -62,14 +65,19 @@ pub fn run(
             ready.release();
         };
         let each = registry.for_each("target status", &shutdown, move |target, stop| {
+            let (told, renewal) = cell::channel(None);
+            let leads = leadership.clone();
+            let renewer = Renewer::new(client.clone(), leads, target.clone(), told);
             let keeper = Keeper {
                 client: client.clone(),
                 recorder: recorder.clone(),
                 leadership: leadership.clone(),
                 target,
+                renewal,
             };
             async move {
-                stop.run_until_cancelled(Box::pin(keeper.run())).await;
+                let both = async { tokio::join!(keeper.run(), renewer.run()) };
+                stop.run_until_cancelled(Box::pin(both)).await;
             }
         });
         tokio::join!(
@@ -86,6 +94,7 @@ struct Keeper {
     recorder: Recorder,
     leadership: Leadership,
     target: Arc<Target>,
+    renewal: cell::Receiver<Option<Renewal>>,
 }
 
 impl Keeper {
@@ -95,6 +104,7 @@ impl Keeper {
         let mut identities = self.target.identity();
         let mut turned_away = self.target.turned_away();
         let mut tried = self.target.tried();
+        let mut renewal = self.renewal.clone();
         let mut failures = 0_u32;
         // The version that was written over: until the watch brings the next, the status isn't known.
         let mut outdated = None;
@@ -110,6 +120,7 @@ impl Keeper {
             let authorization = rights.borrow_and_update().clone();
             let identity = identities.borrow_and_update().clone();
             let why = turned_away.borrow_and_update().clone();
+            let renewed = renewal.borrow_and_update().clone();
             let mut pause = None;
             if outdated.as_ref() != Some(&object.resource_version)
                 && let Some(plan) = decide::decide(
@@ -117,7 +128,10 @@ impl Keeper {
                     &connection,
                     &authorization,
                     identity.as_ref(),
-                    why.as_deref(),
+                    Told {
+                        turned_away: why.as_deref(),
+                        renewal: renewed.as_ref(),
+                    },
                     &Time(Timestamp::now()),
                     version.as_deref(),
                 )
@@ -146,6 +160,8 @@ impl Keeper {
                 _ = identities.changed() => {}
                 _ = turned_away.changed() => {}
                 _ = tried.changed() => {}
+                // Whose sender goes with this task.
+                Ok(()) = renewal.changed() => {}
                 () = sleep_until(settles.unwrap_or_else(Instant::now)), if settles.is_some() => {
                     settles = None;
                     // Nothing waits between this question and the events.

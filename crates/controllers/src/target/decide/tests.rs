@@ -76,7 +76,7 @@ fn the_first_identity_stays_and_an_unreadable_policy_is_told() {
             &connected(),
             &Authorization::Complete,
             identity,
-            None,
+            Told::default(),
             &now,
             None,
         )
@@ -247,7 +247,7 @@ fn every_state_has_its_words() {
             &connection,
             &authorization,
             None,
-            None,
+            Told::default(),
             &at(1),
             None,
         )
@@ -265,7 +265,7 @@ fn a_missing_secret_is_named_in_the_message() {
         &lost(missing()),
         &Authorization::Unknown,
         None,
-        None,
+        Told::default(),
         &at(1),
         None,
     );
@@ -289,7 +289,7 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
         &connected(),
         &Authorization::Complete,
         None,
-        None,
+        Told::default(),
         &at(1),
         None,
     )
@@ -310,7 +310,7 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
             &connected(),
             &Authorization::Complete,
             None,
-            None,
+            Told::default(),
             &at(2),
             None
         ),
@@ -322,7 +322,7 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
             &Connection::Connecting,
             &Authorization::Unknown,
             None,
-            None,
+            Told::default(),
             &at(2),
             None
         ),
@@ -334,7 +334,7 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
             &connected(),
             &Authorization::Unknown,
             None,
-            None,
+            Told::default(),
             &at(2),
             None
         ),
@@ -347,7 +347,7 @@ fn nothing_new_is_no_write_and_a_restart_changes_nothing() {
         &gone,
         &Authorization::Complete,
         None,
-        None,
+        Told::default(),
         &at(3),
         None,
     )
@@ -370,7 +370,7 @@ fn a_trouble_that_becomes_another_is_news_its_end_too() {
         &lost(missing()),
         &Authorization::Unknown,
         None,
-        None,
+        Told::default(),
         &at(1),
         None,
     );
@@ -381,7 +381,7 @@ fn a_trouble_that_becomes_another_is_news_its_end_too() {
         &refused,
         &Authorization::Unknown,
         None,
-        None,
+        Told::default(),
         &at(2),
         None,
     )
@@ -428,7 +428,10 @@ fn a_target_that_says_what_isnt_its_to_say_is_told_until_a_start_without() {
             &connected(),
             permitted,
             None,
-            turned_away,
+            Told {
+                turned_away,
+                renewal: None,
+            },
             &at(1),
             None,
         );
@@ -453,7 +456,7 @@ fn a_right_that_a_target_doesnt_give_is_named_and_keeps_no_pod_away() {
             &connected(),
             authorization,
             None,
-            None,
+            Told::default(),
             &at(1),
             None,
         );
@@ -503,7 +506,7 @@ fn of_all_that_is_wrong_troubles_are_what_lasts() {
         &connected(),
         &Authorization::Missing(NEEDS.to_vec()),
         None,
-        None,
+        Told::default(),
         &at(1),
         None,
     );
@@ -521,7 +524,15 @@ fn the_version_of_the_secret_that_was_tried_is_told_and_kept() {
     let mut object = object(spec(None), vec![]);
     let mut step = |tried, version: Option<&str>| {
         let permitted = &Authorization::Complete;
-        let plan = decide(&object, &connected(), permitted, None, None, &at(1), tried);
+        let plan = decide(
+            &object,
+            &connected(),
+            permitted,
+            None,
+            Told::default(),
+            &at(1),
+            tried,
+        );
         if let Some(plan) = &plan {
             object.status.conditions = plan.conditions.clone();
             object.status.node = Some(plan.node.clone());
@@ -537,4 +548,51 @@ fn the_version_of_the_secret_that_was_tried_is_told_and_kept() {
     assert!(step(None, None) && step(Some("7"), Some("7")) && step(Some("8"), Some("8")));
     // Neither the same again, nor what a new process hasn't tried yet.
     assert!(!step(Some("8"), Some("8")) && !step(None, Some("8")));
+}
+
+#[test]
+fn whether_the_token_is_renewed_is_told_once_that_was_asked_for() {
+    let mut object = object(spec(None), vec![]);
+    let mut step = |renewal: Option<Renewal>| {
+        let told = Told {
+            turned_away: None,
+            renewal: renewal.as_ref(),
+        };
+        let permitted = &Authorization::Complete;
+        let plan = decide(&object, &connected(), permitted, None, told, &at(1), None);
+        let news = plan.as_ref().map(|plan| plan.news.clone());
+        if let Some(plan) = plan {
+            object.status.conditions = plan.conditions;
+            object.status.node = Some(plan.node);
+        }
+        let last = object.status.conditions.last().unwrap();
+        let news: Vec<_> = news.unwrap_or_default();
+        let news: Vec<_> = news.iter().map(|it| it.reason).collect();
+        (
+            format!("{}={}/{}", last.type_, last.status, last.reason),
+            news.join(","),
+        )
+    };
+    let fails = || Renewal::Fails("TokenRefused", "why".to_owned());
+    let in_time = || Renewal::InTime("until then".to_owned());
+    for (renewal, last, news) in [
+        (None, "Authorized=True/Permitted", "TargetConnected"),
+        (Some(Renewal::NotAsked), "Authorized=True/Permitted", ""),
+        (Some(in_time()), "TokenRenewed=True/InTime", ""),
+        (
+            Some(fails()),
+            "TokenRenewed=False/TokenRefused",
+            "TargetTokenNotRenewed",
+        ),
+        (None, "TokenRenewed=False/TokenRefused", ""),
+        (
+            Some(in_time()),
+            "TokenRenewed=True/InTime",
+            "TargetTokenRenewed",
+        ),
+        (Some(Renewal::NotAsked), "TokenRenewed=True/NotAsked", ""),
+    ] {
+        let found = step(renewal);
+        assert_eq!((&*found.0, &*found.1), (last, news));
+    }
 }
