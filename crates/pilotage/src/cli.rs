@@ -259,8 +259,8 @@ pub enum Command {
     /// It makes the Source, a token for it and, in the source, a Secret with a kubeconfig and the Target;
     /// labels the namespace; and waits until the Target is connected. Pilotage has to run in both
     /// clusters. It may be given again at any time, and goes on where it was interrupted. You need the
-    /// rights for that in both clusters. The token has no end: it is void when its Secret is deleted
-    /// (disconnect), and made anew by --renew-token.
+    /// rights for that in both clusters. The source renews the token before it ends; --token-life says how
+    /// long it lives, and --renew-token makes it anew.
     ///
     /// It ends with 4 if nothing was written, since something is wrong that it names; with 3 if
     /// something hasn't come about in time, and it goes on from there; with 1 if a request failed on the way, or if it

@@ -5,11 +5,13 @@
 
 mod kubeconfig;
 mod lacking;
+mod token;
 
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
 use pilotage_api::conditions::types;
@@ -22,6 +24,7 @@ use serde_json::{Value, json};
 use crate::address::{self, Known};
 use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::life::Life;
 use crate::pair::PairArgs;
 use crate::plan::{self, Connection, Doing};
 use crate::preflight::Identities;
@@ -76,7 +79,13 @@ pub struct ConnectArgs {
     )]
     label_namespace: bool,
 
-    /// Have Kubernetes make a new token; the old one is void at once.
+    /// How long the source's token lives, from 1h to 8760h: the source renews it when half of that is over. Or "never"
+    /// (or 0): it has no end, and the source may make no other one. Without it, 720h. A connection that is there keeps
+    /// its kind of token unless --renew-token is given, too.
+    #[arg(long, value_name = "DURATION|never", value_parser = Life::parse)]
+    token_life: Option<Life>,
+
+    /// Make a new token; earlier ones are void then. Of a connection whose token has no end it makes one that ends.
     #[arg(long)]
     renew_token: bool,
 
@@ -113,6 +122,7 @@ impl ConnectArgs {
 pub(crate) async fn connect(args: ConnectArgs) -> Result<String, Error> {
     let (source, target, mut connection) = args.pair.open().await?;
     connection.rights = args.wanted(&[]);
+    connection.life = args.token_life.unwrap_or_default();
     if args.dry_run {
         let Manifests::Yaml = args.output;
         return connection.manifests(args.label_namespace);
@@ -121,6 +131,7 @@ pub(crate) async fn connect(args: ConnectArgs) -> Result<String, Error> {
         source,
         target,
         connection,
+        standing: None,
         args,
     }
     .run()
@@ -134,6 +145,8 @@ struct Work {
     source: Cluster,
     target: Cluster,
     connection: Connection,
+    /// What kind of token the connection has from earlier.
+    standing: Option<Life>,
     args: ConnectArgs,
 }
 
@@ -141,6 +154,10 @@ impl Work {
     async fn run(mut self) -> Result<String, Error> {
         let Identities { source, target } = preflight::two(&self.source, &self.target).await?;
         self.connection.source_uid = source;
+        let clusters = (&self.source, &self.target);
+        self.standing = taken::life(clusters, &self.connection).await;
+        let (given, renew) = (self.args.token_life, self.args.renew_token);
+        self.connection.life = Life::chosen(given, self.standing, renew);
         let doing = Doing::Connect {
             label: self.args.label_namespace,
             renew: self.args.renew_token,
@@ -179,8 +196,11 @@ impl Work {
                 self.connection.source_name
             ));
         }
+        if let Some(note) = self.kept_kind() {
+            progress(note);
+        }
         self.let_in(uid.as_deref()).await?;
-        let token = self.token().await?;
+        let token = self.token(&earlier).await?;
         let good = earlier.kubeconfig.filter(|_| earlier.connected);
         let good = good.map(|good| token.in_place_of_the_old_one(&good));
         let written = self.kubeconfig(&address.server, &token.text).to_string();
@@ -203,6 +223,20 @@ impl Work {
              --allow-insecure-targets"
                 .to_owned()
         })
+    }
+
+    /// What kind of token stays although it isn't the usual one, or the one that was asked for.
+    fn kept_kind(&self) -> Option<&'static str> {
+        let asked = self.args.token_life.unwrap_or_default();
+        match (self.connection.life, self.args.token_life) {
+            (Life::Endless, given) if given.is_none() || asked.ends() => Some(
+                "target: the token that is there has no end, and stays; --renew-token makes one that is renewed",
+            ),
+            (Life::Renewed(_), Some(Life::Endless)) => Some(
+                "target: the token that is there ends, and is renewed; one without an end is made by --renew-token",
+            ),
+            _ => None,
+        }
     }
 
     /// Rights are taken away by whoever says so, and by nobody else.
@@ -254,9 +288,14 @@ impl Work {
             target.would_apply::<ClusterSource>(&let_in, force).await?;
             source.would_apply::<ClusterTarget>(&told, force).await?;
         }
-        target
-            .would_apply::<Secret>(&connection.token(), force)
-            .await?;
+        if connection.life.ends() {
+            let (role, binding) = (connection.role(), connection.role_binding());
+            target.would_apply::<Role>(&role, force).await?;
+            target.would_apply::<RoleBinding>(&binding, force).await?;
+        } else {
+            let token = connection.token();
+            target.would_apply::<Secret>(&token, force).await?;
+        }
         source.would_apply::<Secret>(&secret, force).await?;
         if let Some(label) = self.namespace_label() {
             source.would_apply::<Namespace>(&label, force).await?;

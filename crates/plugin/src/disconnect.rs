@@ -4,11 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Resource;
-use kube::api::{DeleteParams, Preconditions};
 use pilotage_api::{ClusterSource, ClusterTarget, Source, Target};
 use pilotage_runtime::args::parse_duration;
-use pilotage_runtime::call::{CALL_LIMIT, Failure, within};
 
 use crate::cluster::Cluster;
 use crate::error::Error;
@@ -16,7 +13,7 @@ use crate::pair::PairArgs;
 use crate::plan::{Connection, Doing};
 use crate::program::program;
 use crate::wait::{self, Shows};
-use crate::{Side, preflight, progress, taken};
+use crate::{Side, preflight, progress, taken, undo};
 
 /// Flags of `disconnect`.
 #[derive(Clone, Debug, Args)]
@@ -77,8 +74,8 @@ impl Work {
         }
 
         let there = match scope {
-            Some(_) => delete::<Target>(source, scope, target_name).await?,
-            None => delete::<ClusterTarget>(source, scope, target_name).await?,
+            Some(_) => undo::delete::<Target>(source, scope, target_name).await?,
+            None => undo::delete::<ClusterTarget>(source, scope, target_name).await?,
         };
         if there {
             progress(&format!(
@@ -106,17 +103,18 @@ impl Work {
             };
             return Err(Error::Half {
                 done,
-                left: format!("{of} {source_name} and Secret {token_name}"),
+                left: format!("{of} {source_name}, and Secret, Role and RoleBinding {token_name}"),
                 side: Side::Target,
                 source: Box::new(silent),
             });
         }
         let token = delete_secret(target, place, &token_name).await?;
+        let renewal = undo::renewal(target, &self.connection).await?;
         let let_in = match scope {
-            Some(_) => delete::<Source>(target, scope, source_name).await?,
-            None => delete::<ClusterSource>(target, scope, source_name).await?,
+            Some(_) => undo::delete::<Source>(target, scope, source_name).await?,
+            None => undo::delete::<ClusterSource>(target, scope, source_name).await?,
         };
-        if !(there || secret || token || let_in) {
+        if !(there || secret || token || renewal || let_in) {
             return Ok(format!(
                 "there is no connection of these names: {kind} {target_name}, {of} {source_name}\n"
             ));
@@ -175,31 +173,8 @@ impl Work {
     }
 }
 
-/// Deletes an object that `connect` made; whether it was there.
-async fn delete<K: Resource<DynamicType = ()>>(
-    cluster: &Cluster,
-    namespace: Option<&str>,
-    name: &str,
-) -> Result<bool, Error> {
-    let Some(there) = taken::ours::<K>(cluster, namespace, name).await? else {
-        return Ok(false);
-    };
-    let what = format!("{} {name}", K::kind(&()));
-    let preconditions = Preconditions {
-        uid: there.uid,
-        resource_version: None,
-    };
-    let params = DeleteParams::default().preconditions(preconditions);
-    let api = cluster.untyped::<K>(namespace);
-    match within(CALL_LIMIT, api.delete(name, &params)).await {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == Failure::NotFound => Ok(false),
-        Err(error) => Err(cluster.failed(format!("delete {what}"))(error)),
-    }
-}
-
 async fn delete_secret(cluster: &Cluster, place: &str, name: &str) -> Result<bool, Error> {
-    let deleted = delete::<Secret>(cluster, Some(place), name).await?;
+    let deleted = undo::delete::<Secret>(cluster, Some(place), name).await?;
     if deleted {
         progress(&format!("{}: Secret {name} is deleted", cluster.side));
     }

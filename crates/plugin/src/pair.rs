@@ -7,6 +7,7 @@ use clap::Args;
 use crate::Side;
 use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::life::Life;
 use crate::plan::{self, Connection};
 
 /// Which two clusters, and what their connection is called.
@@ -70,6 +71,7 @@ impl PairArgs {
             home: self.home.clone(),
             rights: Vec::new(),
             source_uid: None,
+            life: Life::default(),
         })
     }
 

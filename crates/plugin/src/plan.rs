@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::Side;
 use crate::error::Error;
+use crate::life::Life;
 
 /// Who owns the fields that are written here.
 pub(crate) const MANAGER: &str = keys::MANAGED_BY_CONNECT;
@@ -27,6 +28,8 @@ pub(crate) struct Connection {
     pub(crate) rights: Vec<Right>,
     /// Who the source is, if that is known.
     pub(crate) source_uid: Option<String>,
+    /// How long its token lives.
+    pub(crate) life: Life,
 }
 
 /// What is to be done with a connection.
@@ -67,7 +70,7 @@ impl Connection {
         }
     }
 
-    /// Name of the Secret with the token, in the target.
+    /// Name of the Secret with the token, in the target; or of the Role by which the source renews it, and its binding.
     pub(crate) fn token_name(&self) -> String {
         format!("{}-token", self.source_name)
     }
@@ -118,7 +121,42 @@ impl Connection {
         })
     }
 
-    /// In the target: the account, so that the token's Secret isn't there before it.
+    /// What stands in the target beside the account.
+    fn beside(&self, api_version: &str, kind: &str) -> Value {
+        json!({
+            "apiVersion": api_version,
+            "kind": kind,
+            "metadata": {
+                "name": self.token_name(),
+                "namespace": self.place(),
+                "labels": { MANAGED_BY: MANAGER },
+            },
+        })
+    }
+
+    /// In the target: the right to make tokens of this one account.
+    pub(crate) fn role(&self) -> Value {
+        let mut object = self.beside(RBAC_VERSION, "Role");
+        object["rules"] = json!([{
+            "apiGroups": [""],
+            "resources": [TOKENS],
+            "resourceNames": [self.source_name],
+            "verbs": ["create"],
+        }]);
+        object
+    }
+
+    /// In the target: that the account has that right.
+    pub(crate) fn role_binding(&self) -> Value {
+        let (name, place) = (&self.source_name, self.place());
+        let mut object = self.beside(RBAC_VERSION, "RoleBinding");
+        object["roleRef"] = json!({ "apiGroup": RBAC, "kind": "Role", "name": self.token_name() });
+        object["subjects"] =
+            json!([{ "kind": "ServiceAccount", "name": name, "namespace": place }]);
+        object
+    }
+
+    /// In the target: the account, so that what needs it isn't there before it.
     fn account(&self) -> Value {
         json!({
             "apiVersion": "v1",
@@ -144,7 +182,7 @@ impl Connection {
 
     /// In the source: how the target is reached.
     pub(crate) fn secret(&self, kubeconfig: &impl ToString) -> Value {
-        json!({
+        let mut object = json!({
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {
@@ -153,21 +191,42 @@ impl Connection {
                 "labels": { MANAGED_BY: MANAGER },
             },
             "stringData": { CONFIG: kubeconfig.to_string() },
-        })
+        });
+        if let Life::Renewed(life) = self.life {
+            object["metadata"]["annotations"] = json!({ keys::TOKEN_LIFE: life.to_string() });
+        }
+        object
     }
 
     /// What a person keeps in git: everything without a credential.
     pub(crate) fn manifests(&self, label: bool) -> Result<String, Error> {
         let place = self.place();
+        let (name, secret) = (&self.source_name, self.secret_name());
+        let (first, mark, more) = match self.life {
+            Life::Endless => {
+                let token = self.token_name();
+                let first = format!("{token} gets a token from Kubernetes.");
+                (first, String::new(), vec![self.token()])
+            }
+            Life::Renewed(life) => {
+                let first = format!("{name} may make tokens of itself.");
+                let token =
+                    format!("kubectl create token {name} --namespace {place} --duration {life}");
+                let mark = format!(
+                    ",\n# as \"{token}\" makes it there. The source renews it if the Secret has the annotation\n# {}: \
+                     {life}",
+                    keys::TOKEN_LIFE
+                );
+                (first, mark, vec![self.role(), self.role_binding()])
+            }
+        };
+        let more: Vec<String> = more.iter().map(yaml).collect::<Result<_, _>>()?;
         let mut text = format!(
-            "# In the target. {token} gets a token from \
-             Kubernetes.\n{source}---\n{account}---\n{secret_of_token}---\n# In the source. Not here: Secret \
-             {place}/{secret}, whose key {CONFIG} is a kubeconfig with that token.\n{target}",
-            token = self.token_name(),
+            "# In the target. {first}\n{source}---\n{account}---\n{more}---\n# In the source. Not here: Secret \
+             {place}/{secret}, whose key {CONFIG} is a kubeconfig with that token{mark}.\n{target}",
             source = yaml(&self.source())?,
             account = yaml(&self.account())?,
-            secret_of_token = yaml(&self.token())?,
-            secret = self.secret_name(),
+            more = more.join("---\n"),
             target = yaml(&self.target())?,
         );
         if let Some(namespace) = self.namespace.as_deref().filter(|_| label) {
@@ -187,8 +246,15 @@ impl Connection {
             (Side::Source | Side::Cluster, false) => "clustertargets",
         };
         let (own, secrets): (&[&'static str], &[&'static str]) = match (side, doing) {
-            (Side::Target, Doing::Connect { renew: false, .. }) => (&WRITE, &WRITE),
-            (Side::Target, Doing::Connect { renew: true, .. }) => (&WRITE, &RENEW),
+            (Side::Target, Doing::Connect { renew, .. }) => {
+                let secrets: &[&'static str] = match (self.life, renew) {
+                    (Life::Endless, false) => &WRITE,
+                    (Life::Endless, true) => &RENEW,
+                    (Life::Renewed(_), false) => &["get"],
+                    (Life::Renewed(_), true) => &["get", "delete"],
+                };
+                (&WRITE, secrets)
+            }
             (Side::Source | Side::Cluster, Doing::Connect { .. }) => {
                 (&WRITE, &["get", "create", "patch"])
             }
@@ -212,10 +278,24 @@ impl Connection {
             .map(need(GROUP, resource, self.namespace.as_deref()))
             .collect();
         needs.extend(secrets.iter().map(need("", "secrets", place)));
-        if let Doing::Connect { label, .. } = doing {
+        if let Doing::Connect { label, renew } = doing {
             match side {
                 Side::Target => {
-                    needs.extend(["get"].iter().map(need("", "serviceaccounts", place)));
+                    let ends = self.life.ends();
+                    // All tokens end with their account, which is made anew.
+                    let again: &[&'static str] = if ends && renew {
+                        &["get", "list", "watch", "delete"]
+                    } else {
+                        &["get"]
+                    };
+                    needs.extend(again.iter().map(need("", "serviceaccounts", place)));
+                    if ends {
+                        needs.extend(["create"].iter().map(need("", TOKENS, place)));
+                        for resource in ["roles", "rolebindings"] {
+                            let verbs = ["get", "create", "patch"];
+                            needs.extend(verbs.iter().map(need(RBAC, resource, place)));
+                        }
+                    }
                 }
                 Side::Source if label && self.namespace.is_some() => {
                     needs.extend(["patch"].iter().map(need("", "namespaces", None)));
@@ -226,6 +306,11 @@ impl Connection {
         needs
     }
 }
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
+/// What makes tokens of an account.
+const TOKENS: &str = "serviceaccounts/token";
 
 /// To make an object, to see whether it is there, and to wait for what becomes of it.
 const WRITE: [&str; 5] = ["get", "list", "watch", "create", "patch"];
@@ -327,6 +412,14 @@ mod tests {
             home: "pilotage".to_owned(),
             rights: vec![Right::Logs],
             source_uid: None,
+            life: Life::Endless,
+        }
+    }
+
+    fn renewed(namespace: Option<&str>) -> Connection {
+        Connection {
+            life: Life::default(),
+            ..connection(namespace)
         }
     }
 
@@ -418,6 +511,67 @@ mod tests {
     }
 
     #[test]
+    fn a_token_that_ends_comes_with_the_right_to_renew_it_and_no_other_one() {
+        let it = renewed(Some("shop"));
+        let labels = json!({ "app.kubernetes.io/managed-by": "kubectl-pilotage" });
+        let meta = json!({ "name": "london-token", "namespace": "shop", "labels": labels });
+        assert_eq!(
+            it.role(),
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "Role",
+                "metadata": meta,
+                "rules": [{
+                    "apiGroups": [""],
+                    "resources": ["serviceaccounts/token"],
+                    "resourceNames": ["london"],
+                    "verbs": ["create"],
+                }],
+            })
+        );
+        assert_eq!(
+            it.role_binding(),
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "RoleBinding",
+                "metadata": meta,
+                "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "london-token" },
+                "subjects": [{ "kind": "ServiceAccount", "name": "london", "namespace": "shop" }],
+            })
+        );
+        let mark = &it.secret(&"{}")["metadata"]["annotations"];
+        assert_eq!(
+            mark,
+            &json!({ "multicluster.admiralty.io/token-life": "720h" })
+        );
+        let endless = connection(Some("shop")).secret(&"{}");
+        assert_eq!(endless["metadata"].get("annotations"), None);
+
+        let printed = it.manifests(true).unwrap();
+        let told = "kubectl create token london --namespace shop --duration 720h";
+        assert!(printed.contains(told), "{printed}");
+        assert!(
+            printed.contains("\n# multicluster.admiralty.io/token-life: 720h.\n"),
+            "{printed}"
+        );
+        let printed: Vec<Value> = serde_saphyr::from_multiple(&printed).unwrap();
+        let objects = [
+            it.source(),
+            it.account(),
+            it.role(),
+            it.role_binding(),
+            it.target(),
+        ];
+        assert_eq!(printed, objects);
+
+        let at_home = renewed(None);
+        let subjects =
+            json!([{ "kind": "ServiceAccount", "name": "london", "namespace": "pilotage" }]);
+        assert_eq!(at_home.role_binding()["subjects"], subjects);
+        assert_eq!(at_home.role()["metadata"]["namespace"], "pilotage");
+    }
+
+    #[test]
     fn all_namespaces_have_it_at_home() {
         let it = connection(None);
         let account = json!({ "name": "london", "namespace": "pilotage" });
@@ -460,6 +614,26 @@ mod tests {
                 "get serviceaccounts of namespace shop",
             ]
         );
+        let once = Doing::Connect {
+            label: true,
+            renew: false,
+        };
+        for (doing, secrets, accounts) in [
+            (once, "get", "get"),
+            (CONNECT, "get/delete", "get/list/watch/delete"),
+        ] {
+            assert_eq!(
+                listed(&renewed(Some("shop")).needs(Side::Target, doing)),
+                [
+                    "get/list/watch/create/patch sources of namespace shop".to_owned(),
+                    format!("{secrets} secrets of namespace shop"),
+                    format!("{accounts} serviceaccounts of namespace shop"),
+                    "create serviceaccounts/token of namespace shop".to_owned(),
+                    "get/create/patch roles of namespace shop".to_owned(),
+                    "get/create/patch rolebindings of namespace shop".to_owned(),
+                ]
+            );
+        }
         assert_eq!(
             said(Side::Target, Doing::Disconnect),
             [

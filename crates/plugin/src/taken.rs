@@ -1,10 +1,12 @@
 //! Whose the objects are that have a connection's names: what isn't its own is neither written over nor deleted.
 
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DynamicObject;
 use kube::{Api, Resource};
 use pilotage_api::conditions::types;
+use pilotage_api::token::TokenLife;
 use pilotage_api::{ClusterSource, ClusterTarget, Right, Source, Target, TargetStatus, keys};
 use pilotage_runtime::call::{CALL_LIMIT, Failure, find, within};
 use serde::Deserialize;
@@ -12,6 +14,7 @@ use serde::Deserialize;
 use crate::Side;
 use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::life::Life;
 use crate::plan::{self, Connection};
 use crate::program::program;
 
@@ -43,12 +46,36 @@ pub(crate) async fn nothing(
     secret(target, connection.place(), &connection.token_name()).await?;
     let kubeconfig = secret(source, connection.place(), &connection.secret_name()).await?;
     account(target, connection).await?;
+    if connection.life.ends() {
+        let (place, name) = (Some(connection.place()), connection.token_name());
+        ours::<Role>(target, place, &name).await?;
+        ours::<RoleBinding>(target, place, &name).await?;
+    }
     let (reached, connected) = self::target(source, connection, uid).await?;
     Ok(Earlier {
         kubeconfig: kubeconfig.and_then(|it| text(&it)),
         reached,
         connected,
     })
+}
+
+/// What kind of token this connection has from earlier, as far as one may look: who may not is told so elsewhere.
+pub(crate) async fn life(
+    (source, target): (&Cluster, &Cluster),
+    connection: &Connection,
+) -> Option<Life> {
+    let (name, token) = (connection.secret_name(), connection.token_name());
+    let (here, there) = tokio::join!(
+        secret(source, connection.place(), &name),
+        secret(target, connection.place(), &token)
+    );
+    let here = here.ok().flatten();
+    let annotations = here.and_then(|it| it.metadata.annotations);
+    let mark = annotations.and_then(|mut all| all.remove(keys::TOKEN_LIFE));
+    let there = there.ok().flatten().map(|_| Life::Endless);
+    // Whatever it says, the source is to renew it.
+    let marked = mark.map(|mark| Life::Renewed(mark.parse::<TokenLife>().unwrap_or_default()));
+    marked.or(there)
 }
 
 /// The Secret is one of ours, or there is none.

@@ -1,12 +1,12 @@
-//! When the tokens end that Targets use. Those of `connect` never do; who puts in others renews them, and is warned
-//! here.
+//! When the tokens end that Targets use. Pilotage renews those of `connect`; who puts in others renews them, and is
+//! warned here, as of one that couldn't be renewed.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
+use pilotage_api::keys;
+use pilotage_api::token::Token;
 use pilotage_runtime::call::{CALL_LIMIT, find};
 use serde_json::Value;
 
@@ -24,12 +24,19 @@ pub(crate) async fn ending(source: &Cluster, targets: &[Seen], now: Timestamp) -
         let secrets: Api<Secret> = source.api(namespace);
         let found = find(CALL_LIMIT, secrets.get(name), "secrets", name).await;
         // What is wrong with the Secret is told by the Target.
-        let data = found.ok()??.data?;
+        let found = found.ok()??;
+        let annotations = found.metadata.annotations.unwrap_or_default();
+        let data = found.data?;
         let lives = data.values().filter_map(|it| life(&it.0));
         let life = lives.min_by_key(|life| life.until)?;
         let ends = warning(life, now)?;
+        let instead = if annotations.contains_key(keys::TOKEN_LIFE) {
+            "Pilotage couldn't renew it yet, and the Target's condition TokenRenewed or Connected says why"
+        } else {
+            "put a kubeconfig with a new one there"
+        };
         Some(format!(
-            "the token in Secret {namespace}/{name}, which {} uses, {ends}; put a kubeconfig with a new one there",
+            "the token in Secret {namespace}/{name}, which {} uses, {ends}; {instead}",
             target.title()
         ))
     });
@@ -55,30 +62,42 @@ fn warning(life: Life, now: Timestamp) -> Option<String> {
     is_due.then(|| format!("ends in {}", age(now, life.until)))
 }
 
-/// The life of the token of a kubeconfig that ends first, of those that end.
-fn life(kubeconfig: &[u8]) -> Option<Life> {
-    let text = std::str::from_utf8(kubeconfig).ok()?;
-    let kubeconfig: Value = serde_saphyr::from_str(text).ok()?;
-    let users = kubeconfig["users"].as_array()?.iter();
+/// The tokens in a kubeconfig.
+fn of_kubeconfig(kubeconfig: &str) -> Vec<String> {
+    let kubeconfig: Option<Value> = serde_saphyr::from_str(kubeconfig).ok();
+    let users = kubeconfig.as_ref().and_then(|it| it["users"].as_array());
+    let users = users.into_iter().flatten();
     let tokens = users.filter_map(|user| user["user"]["token"].as_str());
-    tokens.filter_map(of_token).min_by_key(|life| life.until)
+    tokens.map(str::to_owned).collect()
 }
 
-/// What a JSON Web Token says of itself. Nobody's word is taken for it but the API server's: this is only a warning.
+/// The life of the token of a kubeconfig that ends first, of those that end.
+fn life(kubeconfig: &[u8]) -> Option<Life> {
+    let tokens = of_kubeconfig(std::str::from_utf8(kubeconfig).ok()?);
+    let lives = tokens.iter().filter_map(|token| of_token(token));
+    lives.min_by_key(|life| life.until)
+}
+
+/// The token of a service account in a kubeconfig, if it has one.
+pub(crate) fn of_account(kubeconfig: &str, namespace: &str, name: &str) -> Option<String> {
+    let is_its = |token: &String| {
+        let account = Token::parse(token).and_then(|token| token.account);
+        account.is_some_and(|it| it.namespace == namespace && it.name == name)
+    };
+    of_kubeconfig(kubeconfig).into_iter().find(is_its)
+}
+
+/// Nobody's word is taken for a token but the API server's: this is only a warning.
 fn of_token(token: &str) -> Option<Life> {
-    let mut parts = token.split('.');
-    let (_, claims, _) = (parts.next()?, parts.next()?, parts.next()?);
-    let claims = URL_SAFE_NO_PAD.decode(claims).ok()?;
-    let claims: Value = serde_json::from_slice(&claims).ok()?;
-    let time = |claim: &str| Timestamp::from_second(claims[claim].as_i64()?).ok();
-    Some(Life {
-        since: time("iat"),
-        until: time("exp")?,
-    })
+    let Token { since, until, .. } = Token::parse(token)?;
+    let until = until?;
+    Some(Life { since, until })
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use serde_json::json;
 
     use super::*;
@@ -105,16 +124,7 @@ mod tests {
         assert_eq!(of_token(&both), Some(life(3700)));
         let ends = of_token(&token(&json!({ "exp": 3700 }))).unwrap();
         assert_eq!((ends.since, ends.until), (None, at(3700)));
-        let absurd = json!({ "iat": 100, "exp": i64::MAX });
-        for none in [
-            token(&json!({ "iat": 100 })),
-            token(&absurd),
-            token(&json!({ "exp": "soon" })),
-            token(&json!([])),
-            "a.!.c".to_owned(),
-            "abcdef".to_owned(),
-            String::new(),
-        ] {
+        for none in [token(&json!({ "iat": 100 })), "abcdef".to_owned()] {
             assert_eq!(of_token(&none), None, "{none}");
         }
         let user = |token: &str| json!({ "user": { "token": token } });
@@ -124,6 +134,20 @@ mod tests {
         for none in [&b"\xff"[..], b"a: [", b"users: {}", b""] {
             assert_eq!(super::life(none), None);
         }
+    }
+
+    #[test]
+    fn the_token_of_an_account_is_known_by_what_it_says() {
+        let of = |account: &str| {
+            token(&json!({ "sub": format!("system:serviceaccount:shop:{account}") }))
+        };
+        let (london, paris) = (of("london"), of("paris"));
+        let user = |token: &str| json!({ "user": { "token": token } });
+        let users = json!({ "users": [user("opaque"), user(&paris), user(&london)] });
+        let found = |namespace, name| of_account(&users.to_string(), namespace, name);
+        assert_eq!(found("shop", "london"), Some(london));
+        assert_eq!(found("bank", "london"), None);
+        assert_eq!(of_account("no: [", "shop", "london"), None);
     }
 
     #[test]

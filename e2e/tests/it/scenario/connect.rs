@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use pilotage_api::{Right, Source, Target, keys};
@@ -138,7 +139,10 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
         .lines()
         .filter_map(|it| it.strip_prefix("kind: "))
         .collect();
-    assert_eq!(kinds, ["Source", "ServiceAccount", "Secret", "Target"]);
+    assert_eq!(
+        kinds,
+        ["Source", "ServiceAccount", "Role", "RoleBinding", "Target"]
+    );
     let sources: Api<Source> = Api::namespaced(paris.admin(), at);
     assert!(sources.get_opt("source").await.unwrap().is_none());
 
@@ -155,9 +159,12 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
     ] {
         assert!(err.contains(line), "{line} in\n{err}");
     }
-    let secrets: Api<Secret> = Api::namespaced(paris.admin(), at);
-    let token = async || secrets.get("source-token").await.unwrap().metadata.uid;
-    let first = token().await;
+    let kubeconfigs: Api<Secret> = Api::namespaced(source.admin(), at);
+    let kubeconfig = async || {
+        let secret = kubeconfigs.get("paris-kubeconfig").await.unwrap();
+        String::from_utf8(secret.data.unwrap().remove("config").unwrap().0).unwrap()
+    };
+    let first = kubeconfig().await;
     // Without an address, too: this kubeconfig's is one of this machine only, and the one that works stays.
     let again = [&["connect"][..], &both].concat();
     let renewed = [&again[..], &["--renew-token"]].concat();
@@ -168,7 +175,7 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
     ] {
         let (code, out, err) = user.run(words).await;
         assert_eq!((code, &*out), (0, &*done), "{err}");
-        assert_eq!(token().await == first, same, "{words:?}");
+        assert_eq!(kubeconfig().await == first, same, "{words:?}");
     }
     // Rights stay until somebody says otherwise.
     let rights = async || sources.get("source").await.unwrap().spec.rights;
@@ -212,19 +219,12 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
         "the earlier one is in place again",
         "another --target-server",
     ];
-    let kubeconfigs: Api<Secret> = Api::namespaced(source.admin(), at);
-    let text = |secret: Secret, key: &str| {
-        let bytes = secret.data.unwrap().remove(key).unwrap().0;
-        String::from_utf8(bytes).unwrap()
-    };
-    for more in [&[][..], &["--renew-token"][..]] {
+    for (more, same) in [(&[][..], true), (&["--renew-token"][..], false)] {
+        let before = kubeconfig().await;
         user.fails(&[&dead[..], more].concat(), 3, &said).await;
-        let back = text(kubeconfigs.get("paris-kubeconfig").await.unwrap(), "config");
-        let token = text(secrets.get("source-token").await.unwrap(), "token");
-        for word in [server, &token] {
-            let word = format!("{word:?}");
-            assert!(back.contains(&word), "{word} in the kubeconfig: {more:?}");
-        }
+        let back = kubeconfig().await;
+        assert!(back.contains(&format!("{server:?}")), "{more:?}");
+        assert_eq!(back == before, same, "its token is void: {more:?}");
         let (code, out, err) = user.run(&again).await;
         assert_eq!((code, &*out), (0, &*done), "{err}");
     }
@@ -339,9 +339,9 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
         .write(&lost.target)
         .unwrap();
     for done in [
-        "gone from the source: Target paris, Secret paris-kubeconfig; Source source and Secret source-token of the \
-         target",
-        "nothing was left in the source; Source source and Secret source-token of the target",
+        "gone from the source: Target paris, Secret paris-kubeconfig; Source source, and Secret, Role and RoleBinding \
+         source-token of the target",
+        "nothing was left in the source; Source source, and Secret, Role and RoleBinding source-token of the target",
     ] {
         let said = [
             done,
@@ -358,7 +358,10 @@ async fn two_clusters_are_connected_told_of_and_disconnected_and_each_may_be_rep
         let (code, out, err) = user.run(&with("disconnect", &[])).await;
         assert_eq!((code, &*out), (0, want), "{err}");
     }
-    assert!(secrets.get_opt("source-token").await.unwrap().is_none());
+    let roles: Api<Role> = Api::namespaced(paris.admin(), at);
+    let bindings: Api<RoleBinding> = Api::namespaced(paris.admin(), at);
+    assert!(roles.get_opt("source-token").await.unwrap().is_none());
+    assert!(bindings.get_opt("source-token").await.unwrap().is_none());
     assert!(sources.get_opt("source").await.unwrap().is_none());
 }
 

@@ -166,8 +166,8 @@ async fn how_disconnect_ends_says_how_far_it_came() {
     wait_gone(&targets, "paris", LIMIT).await.unwrap();
     let lost = cut_off(&user, &target.plane);
     let said = [
-        "gone from the source: Secret paris-kubeconfig; Source source and Secret source-token of the target couldn't \
-         be looked at",
+        "gone from the source: Secret paris-kubeconfig; Source source, and Secret, Role and RoleBinding source-token \
+         of the target couldn't be looked at",
         "doesn't answer at",
     ];
     lost.fails(&DISCONNECT, 1, &said).await;

@@ -46,6 +46,7 @@ mod skew;
 mod specs;
 mod streams;
 mod together;
+mod tokens;
 mod too_many;
 mod traces;
 mod turns;

@@ -80,9 +80,9 @@ pub(super) fn decide(observed: &Observed<'_>) -> Plan {
         now,
     } = observed;
     let Some(mark) = mark else { return Plan::Leave };
-    let life: TokenLife = match mark.parse() {
+    let life = match mark.parse::<TokenLife>() {
         Ok(life) => life,
-        Err(error) => return Plan::Unable("InvalidAnnotation", format!("{error}")),
+        Err(error) => return Plan::Unable("InvalidAnnotation", error.to_string()),
     };
     // A Secret without a kubeconfig, and one that can't be read, are told by the connection.
     let Some(text) = text else { return Plan::Idle };

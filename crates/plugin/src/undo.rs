@@ -1,0 +1,61 @@
+//! Deletes what `connect` made, and nothing else.
+
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::Resource;
+use kube::api::{DeleteParams, Preconditions};
+use pilotage_runtime::call::{CALL_LIMIT, Failure, within};
+
+use crate::cluster::Cluster;
+use crate::error::Error;
+use crate::plan::Connection;
+use crate::{progress, taken};
+
+/// Only the object with this UID.
+pub(crate) fn only(uid: Option<String>) -> DeleteParams {
+    DeleteParams::default().preconditions(Preconditions {
+        uid,
+        resource_version: None,
+    })
+}
+
+/// Deletes an object; whether it was there.
+pub(crate) async fn delete<K: Resource<DynamicType = ()>>(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<bool, Error> {
+    let Some(there) = taken::ours::<K>(cluster, namespace, name).await? else {
+        return Ok(false);
+    };
+    let what = format!("{} {name}", K::kind(&()));
+    let api = cluster.untyped::<K>(namespace);
+    match within(CALL_LIMIT, api.delete(name, &only(there.uid))).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == Failure::NotFound => Ok(false),
+        Err(error) => Err(cluster.failed(format!("delete {what}"))(error)),
+    }
+}
+
+/// The right to renew a token goes, as far as it is there and one may look. Whether it was there.
+pub(crate) async fn renewal(target: &Cluster, connection: &Connection) -> Result<bool, Error> {
+    let (place, name) = (Some(connection.place()), connection.token_name());
+    let binding = if_any::<RoleBinding>(target, place, &name).await?;
+    let role = if_any::<Role>(target, place, &name).await?;
+    if binding || role {
+        progress(&format!("target: Role {name} and its binding are deleted"));
+    }
+    Ok(binding || role)
+}
+
+async fn if_any<K: Resource<DynamicType = ()>>(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<bool, Error> {
+    match delete::<K>(cluster, namespace, name).await {
+        // Who may not see it can't have made it, and one of somebody else's was none of this connection's.
+        Err(Error::Call { source, .. }) if source.kind() == Failure::Forbidden => Ok(false),
+        Err(Error::Taken { .. }) => Ok(false),
+        deleted => deleted,
+    }
+}
