@@ -396,11 +396,12 @@ fn ready(observed: &Observed<'_>, nobody: bool) -> ConditionState {
             false,
             ROLE_MISSING,
             format!(
-                "bound, but without the rights {}: Pilotage isn't installed with them here. Apply what `pilotage rbac \
-                 --rights={}` prints with the flags of this installation (`| kubectl apply -f -`), or use the chart's \
-                 value `rights`",
-                list(Right::name),
-                list(Right::flag),
+                "bound, but without the rights {names}: Pilotage isn't installed with them here. Add them to the \
+                 chart's value `rights`; or give `kubectl pilotage install --rights={flags}` again with its other \
+                 flags and rights; or apply what `pilotage rbac --rights={flags}` prints with the flags of this \
+                 installation (`| kubectl apply -f -`)",
+                names = list(Right::name),
+                flags = list(Right::flag),
             ),
         );
     }

@@ -385,6 +385,7 @@ fn a_right_that_isnt_installed_is_named_with_the_command_that_installs_it() {
     let message = &plan.ready.message;
     for part in [
         "Logs,PortForward",
+        "kubectl pilotage install --rights=logs,port-forward",
         "pilotage rbac --rights=logs,port-forward",
     ] {
         assert!(message.contains(part), "{message}");
