@@ -194,8 +194,8 @@ key!(/// Finalizer of Targets and `ClusterTargets`: the proxy pods on their virt
     VIRTUAL_NODE_GONE = "virtual_node_gone");
 key!(/// Finalizer of Secrets with a Target's kubeconfig: what Pilotage has made in the target goes first.
     TARGET_GONE = "target_gone");
-key!(/// Annotation of a Secret with a Target's kubeconfig, a duration such as `720h`: Pilotage renews the token in it when
-    /// half of its life is over, and asks for one that lives so long. `connect` writes it.
+key!(/// Annotation of a Secret with a Target's kubeconfig, a duration such as `720h`: Pilotage renews the token in it
+    /// when half of its life is over, and asks for one that lives so long. `connect` writes it.
     TOKEN_LIFE = "token-life");
 
 /// Annotation of virtual nodes with a kubelet: the path by which metrics-server (0.7 or newer) asks for what their pods
