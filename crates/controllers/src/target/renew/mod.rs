@@ -80,6 +80,7 @@ impl RenewError {
     /// One word in camel case.
     fn word(&self) -> &'static str {
         match self {
+            Self::Asked(error) if error.is_open() => "NotAnswered",
             Self::Asked(_) | Self::Strange => "TokenRefused",
             Self::Hidden => "NotRenewable",
             Self::Written(_) => "SecretNotWritten",
