@@ -4,6 +4,7 @@
 
 mod condition;
 mod events;
+mod occurrence;
 mod series;
 mod shares;
 mod status;
@@ -11,6 +12,7 @@ mod warnings;
 
 pub use condition::unscheduled;
 pub(crate) use condition::{Desired, seconds};
-pub use events::{EventType, EventWriter, Occurrence, Recorder, Regarding};
+pub use events::{EventWriter, Recorder};
+pub use occurrence::{EventType, Occurrence, Regarding};
 pub(crate) use status::StatusWriter;
 pub use warnings::Warnings;

@@ -12,6 +12,7 @@ use pilotage_sched::{
     PermitDecision, Plugin, PluginName, PostBind, PreBind, PreEnqueue, PreFilter, PreFiltered,
     PreScore, PreScored, Preflight, Reserve, Score, Verdict,
 };
+use prometheus_client::metrics::counter::Counter;
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -422,4 +423,54 @@ async fn the_events_of_one_namespace_keep_out_nobody_elses() {
     // There is room again.
     tell("busy", 5_000);
     assert_eq!(recorder.dropped(), dropped);
+}
+
+#[tokio::test]
+async fn what_is_offered_is_dropped_first_and_takes_nobodys_place() {
+    let (client, asked) = server(&[(201, json!({}))]);
+    let (recorder, mut writer) = Recorder::new(client, "test".to_owned());
+    let occurrence = |name: usize| Occurrence {
+        regarding: Regarding {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: "ns".to_owned(),
+            name: name.to_string(),
+            uid: name.to_string(),
+        },
+        type_: EventType::Normal,
+        reason: "FailedScheduling",
+        action: "Scheduling",
+        note: "on purpose".to_owned(),
+        controller: "test".into(),
+    };
+    let dropped = Counter::default();
+    // One event that waits is no queue.
+    recorder.record(occurrence(0));
+    (1..=70).for_each(|name| recorder.offer(occurrence(name), &dropped));
+    assert_eq!(dropped.get(), 6, "64 may wait");
+    assert_eq!((writer.taken().len(), writer.offered().len()), (1, 64));
+    // Those that have to be written queue: nothing else is written.
+    (100..117).for_each(|name| recorder.record(occurrence(name)));
+    recorder.offer(occurrence(200), &dropped);
+    assert_eq!(dropped.get(), 7);
+    assert_eq!((writer.taken().len(), writer.offered().len()), (17, 0));
+    assert_eq!(recorder.dropped(), 0, "no other one is");
+
+    let end = CancellationToken::new();
+    let writing = tokio::spawn(writer.run(end.clone()));
+    recorder.offer(occurrence(300), &dropped);
+    let written = async {
+        while asked.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let limit = Duration::from_secs(60);
+    tokio::time::timeout(limit, written).await.unwrap();
+    end.cancel();
+    writing.await.unwrap();
+    let asked = asked.lock().unwrap();
+    let (what, event) = &asked[0];
+    assert_eq!(what, "POST /apis/events.k8s.io/v1/namespaces/ns/events");
+    assert_eq!(event["regarding"]["name"], "300");
+    assert_eq!(dropped.get(), 7);
 }

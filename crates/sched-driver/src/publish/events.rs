@@ -1,5 +1,5 @@
 //! Writes `events.k8s.io/v1` Events without holding anybody up: what repeats is counted, what comes too
-//! fast is dropped and counted.
+//! fast is dropped and counted. What is only offered is dropped first, and takes nobody's place.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,19 +9,18 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use k8s_openapi::Resource as _;
-use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Patch, PatchParams, PostParams, Request};
 use kube::{Client, Resource};
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
 use pilotage_runtime::caught::caught_async;
-use pilotage_sched::PodInfo;
+use prometheus_client::metrics::counter::Counter;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::occurrence::{Occurrence, Regarding};
 use super::series::{Series, Write};
 use super::shares::{Place, Shares};
 
@@ -31,101 +30,12 @@ const LANES: usize = 16;
 const LANE_LENGTH: usize = 1024;
 /// Of these, one namespace may have so many.
 const NAMESPACE_SHARE: usize = LANES * LANE_LENGTH / 4;
+/// Offered events that wait, beside the lanes.
+const SPARE_LENGTH: usize = 64;
 /// How often series are looked through.
 const SWEEP: Duration = Duration::from_mins(2);
 /// The API server takes no longer note; kube-scheduler cuts there too.
 const NOTE_LIMIT: usize = 1024;
-
-/// Normal or Warning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EventType {
-    /// For information.
-    Normal,
-    /// Something is wrong.
-    Warning,
-}
-
-impl EventType {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Normal => "Normal",
-            Self::Warning => "Warning",
-        }
-    }
-}
-
-/// What an event is about.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Regarding {
-    /// `apiVersion` of the object.
-    pub api_version: String,
-    /// Its kind.
-    pub kind: String,
-    /// Its namespace; empty for a cluster-scoped object.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: String,
-}
-
-impl Regarding {
-    /// A pod.
-    pub fn pod(pod: &Pod) -> Self {
-        Self::object(pod)
-    }
-
-    /// A pod that the scheduler has read.
-    pub(crate) fn scheduled(pod: &PodInfo) -> Self {
-        Self {
-            api_version: Pod::API_VERSION.to_owned(),
-            kind: Pod::KIND.to_owned(),
-            namespace: pod.key.namespace.to_string(),
-            name: pod.key.name.to_string(),
-            uid: pod.uid.to_string(),
-        }
-    }
-
-    /// An object, whether the API server sent it whole or not.
-    pub fn object<K: Resource<DynamicType = ()>>(object: &K) -> Self {
-        let meta = object.meta();
-        Self {
-            api_version: K::api_version(&()).into_owned(),
-            kind: K::kind(&()).into_owned(),
-            namespace: meta.namespace.clone().unwrap_or_default(),
-            name: meta.name.clone().unwrap_or_default(),
-            uid: meta.uid.clone().unwrap_or_default(),
-        }
-    }
-
-    /// What a reference names.
-    pub fn reference(reference: ObjectReference) -> Self {
-        Self {
-            api_version: reference.api_version.unwrap_or_default(),
-            kind: reference.kind.unwrap_or_default(),
-            namespace: reference.namespace.unwrap_or_default(),
-            name: reference.name.unwrap_or_default(),
-            uid: reference.uid.unwrap_or_default(),
-        }
-    }
-}
-
-/// One occurrence. Equal ones are counted together.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Occurrence {
-    /// What it is about.
-    pub regarding: Regarding,
-    /// Normal or Warning.
-    pub type_: EventType,
-    /// Why, in one CamelCase word.
-    pub reason: &'static str,
-    /// What was tried, in one word.
-    pub action: &'static str,
-    /// For people; cut at 1024 bytes.
-    pub note: String,
-    /// Who says so: the profile's scheduler name.
-    pub controller: Arc<str>,
-}
 
 /// Takes events; clones share it. Dropped events are counted.
 #[derive(Clone)]
@@ -136,6 +46,8 @@ pub struct Recorder {
 struct Inner {
     series: Mutex<Series<Occurrence>>,
     lanes: Vec<mpsc::Sender<Job>>,
+    /// Takes what is only offered.
+    spare: mpsc::Sender<Offer>,
     shares: Arc<Shares>,
     dropped: AtomicU64,
 }
@@ -150,21 +62,31 @@ struct Job {
     place: Option<Place>,
 }
 
+/// An event that is written if nothing else has to be.
+struct Offer {
+    job: Job,
+    /// Counts it if it isn't written.
+    dropped: Counter,
+}
+
 /// Writes what the [`Recorder`] takes.
 pub struct EventWriter {
     client: Client,
     instance: String,
     inner: Arc<Inner>,
     lanes: Vec<mpsc::Receiver<Job>>,
+    spare: mpsc::Receiver<Offer>,
 }
 
 impl Recorder {
     /// A recorder and the writer behind it. `instance` is this process (`reportingInstance`).
     pub fn new(client: Client, instance: String) -> (Self, EventWriter) {
         let (senders, receivers) = (0..LANES).map(|_| mpsc::channel(LANE_LENGTH)).unzip();
+        let (spare, offered) = mpsc::channel(SPARE_LENGTH);
         let inner = Arc::new(Inner {
             series: Mutex::default(),
             lanes: senders,
+            spare,
             shares: Shares::new(NAMESPACE_SHARE),
             dropped: AtomicU64::new(0),
         });
@@ -173,6 +95,7 @@ impl Recorder {
             instance,
             inner: inner.clone(),
             lanes: receivers,
+            spare: offered,
         };
         (Self { inner }, writer)
     }
@@ -187,10 +110,31 @@ impl Recorder {
         self.take(occurrence, Some(related));
     }
 
+    /// It happened now, and may stay untold: it is dropped, and counted by `dropped`, as soon as other events queue. It
+    /// takes none of their places, waits for none of them, and isn't counted together with equal ones. Never blocks.
+    pub fn offer(&self, mut occurrence: Occurrence, dropped: &Counter) {
+        cut(&mut occurrence.note);
+        let at = Timestamp::now();
+        let offer = Offer {
+            job: Job {
+                name: name_of(&occurrence, at),
+                occurrence,
+                related: None,
+                at,
+                write: Write::Create,
+                place: None,
+            },
+            dropped: dropped.clone(),
+        };
+        if self.inner.is_busy() || self.inner.spare.try_send(offer).is_err() {
+            dropped.inc();
+        }
+    }
+
     fn take(&self, mut occurrence: Occurrence, related: Option<Regarding>) {
         cut(&mut occurrence.note);
         let at = Timestamp::now();
-        let name = format!("{}.{:x}", occurrence.regarding.name, at.as_nanosecond());
+        let name = name_of(&occurrence, at);
         let mut series = self
             .inner
             .series
@@ -214,7 +158,20 @@ impl Recorder {
     }
 }
 
+/// `metadata.name` of the event of an occurrence: they are in the order of time.
+fn name_of(occurrence: &Occurrence, at: Timestamp) -> String {
+    format!("{}.{:x}", occurrence.regarding.name, at.as_nanosecond())
+}
+
 impl Inner {
+    /// Whether events queue: more of them wait than are written at once.
+    fn is_busy(&self) -> bool {
+        let waiting =
+            |lane: &mpsc::Sender<Job>| lane.max_capacity().saturating_sub(lane.capacity());
+        let all = self.lanes.iter().map(waiting);
+        all.fold(0, usize::saturating_add) > LANES
+    }
+
     fn send(&self, mut job: Job) {
         if job.write == Write::Nothing {
             return;
@@ -292,14 +249,31 @@ impl EventWriter {
                             }
                         };
                         let Some(job) = job else { return };
-                        let about = job.occurrence.regarding.clone();
-                        let written = caught_async(write(&client, &instance, &inner, job)).await;
-                        if let Err(panic) = written {
-                            tracing::error!(?about, panic, "writing an event panicked");
-                        }
+                        write_caught(&client, &instance, &inner, job).await;
                     }
                 });
             }
+            let mut spare = self.spare;
+            let (client, instance, inner) = (self.client, self.instance, self.inner.clone());
+            let ending = token.clone();
+            tracker.spawn(async move {
+                loop {
+                    let offer = tokio::select! {
+                        biased;
+                        // The end waits for nothing that may stay untold.
+                        () = ending.cancelled() => return,
+                        offer = spare.recv() => offer,
+                    };
+                    let Some(Offer { job, dropped }) = offer else {
+                        return;
+                    };
+                    if inner.is_busy() {
+                        dropped.inc();
+                    } else {
+                        write_caught(&client, &instance, &inner, job).await;
+                    }
+                }
+            });
             tracker.close();
             let mut sweeps = tokio::time::interval(SWEEP);
             loop {
@@ -321,6 +295,20 @@ impl EventWriter {
         let lanes = self.lanes.iter_mut();
         let jobs = lanes.flat_map(|lane| std::iter::from_fn(move || lane.try_recv().ok()));
         jobs.map(|job| job.occurrence).collect()
+    }
+
+    /// The same of what was offered.
+    pub(crate) fn offered(&mut self) -> Vec<Occurrence> {
+        let offers = std::iter::from_fn(|| self.spare.try_recv().ok());
+        offers.map(|offer| offer.job.occurrence).collect()
+    }
+}
+
+async fn write_caught(client: &Client, instance: &str, inner: &Inner, job: Job) {
+    let about = job.occurrence.regarding.clone();
+    let written = caught_async(write(client, instance, inner, job)).await;
+    if let Err(panic) = written {
+        tracing::error!(?about, panic, "writing an event panicked");
     }
 }
 
@@ -448,6 +436,7 @@ fn cut(note: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::publish::EventType;
 
     fn occurrence(note: &str) -> Occurrence {
         Occurrence {

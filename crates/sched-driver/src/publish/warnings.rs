@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pilotage_runtime::lease::Leadership;
 
-use super::events::{Occurrence, Recorder, Regarding};
+use super::events::Recorder;
+use super::occurrence::{Occurrence, Regarding};
 
 /// Warnings, one an object, until this process leads.
 pub struct Warnings {
