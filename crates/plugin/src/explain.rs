@@ -2,7 +2,8 @@
 //!
 //! What each target answered stands in the condition `PodScheduled`, in the words of a scheduler: a count and a reason
 //! for each group of nodes, where the reason of a virtual node begins with its name. Of a pod that has gone to a target
-//! the events tell what the others had said, as long as the cluster keeps them.
+//! the events tell what the others had said, as long as the cluster keeps them. They tell its stages, too: each by an
+//! event of its own if there was one, else by the words of its binding.
 
 use std::cmp::Reverse;
 
@@ -15,6 +16,9 @@ use serde::Serialize;
 
 use crate::program::program;
 use crate::table::{age, columns, one_line, plain};
+
+/// The words of a binding may be wrong by so much: they tell long times in whole seconds.
+const ROUNDED: SignedDuration = SignedDuration::from_secs(2);
 
 /// Which pod.
 #[derive(Clone, Debug, Args)]
@@ -267,11 +271,22 @@ fn stages(pod: &Pod, events: &[Event]) -> Vec<Stage> {
             what: format!("{} became true", it.type_),
         })
     });
+    let told = events.iter();
+    let told = told.filter_map(|event| Some((event.reason.as_deref()?, last_seen(event)?)));
+    let told: Vec<(&str, Timestamp)> = told.collect();
+    // Another attempt's would come later.
+    let is_told = |stage: &Stage| {
+        let word = stage.what.split(' ').next().unwrap_or_default();
+        let is_it = |reason: &str, time: Timestamp| {
+            reason.eq_ignore_ascii_case(word) && time.duration_since(stage.time) < ROUNDED
+        };
+        told.iter().any(|(reason, time)| is_it(reason, *time))
+    };
     let events = events.iter().filter_map(|event| {
         let time = last_seen(event)?;
         let reason = event.reason.as_deref().unwrap_or_default();
         let message = event.message.as_deref().unwrap_or_default();
-        let way = match reason {
+        let mut way = match reason {
             "Scheduled" => way(message, time),
             _ => Vec::new(),
         };
@@ -285,6 +300,7 @@ fn stages(pod: &Pod, events: &[Event]) -> Vec<Stage> {
             time,
             what: one_line(&format!("{reason}: {own}")),
         };
+        way.retain(|stage| !is_told(stage));
         Some(way.into_iter().chain([own]))
     });
     let events = events.flatten();
@@ -349,6 +365,7 @@ fn answered(events: &[Event]) -> Vec<&str> {
                 // `Successfully assigned shop/web to NODE: STAGES; NODE ANSWER; NODE ANSWER`
                 "Scheduled" => apart(message.split_once(": ")?.1, ';'),
                 "PassedOver" => apart(message, ';'),
+                "Refused" => vec![message],
                 "FailedScheduling" => reasons(message),
                 _ => return None,
             };
@@ -530,6 +547,57 @@ mod tests {
         ] {
             assert!(told(other).is_empty(), "{other}");
         }
+    }
+
+    #[test]
+    fn a_stage_with_an_event_of_its_own_is_told_by_that() {
+        let event = |time: &str, reason: &str, message: &str| -> Event {
+            let event = json!({
+                "metadata": {},
+                "involvedObject": {},
+                "reason": reason,
+                "message": message,
+                "eventTime": format!("2026-01-01T00:00:{time}Z"),
+            });
+            serde_json::from_value(event).unwrap()
+        };
+        let told = |events: &[Event]| -> Vec<String> {
+            let stages = stages(&Pod::default(), events).into_iter();
+            stages.map(|it| it.what).collect()
+        };
+        let scheduled = "Successfully assigned shop/web to n-b: asked after 12 ms, reserved after 900 ms, granted after \
+            1500 ms, bound after 2000 ms; n-a refused [1 full]";
+        let asked = "n-a is asked whether it takes the pod";
+        let events = [
+            event("02.000000", "Scheduled", scheduled),
+            event("00.010000", "Asked", asked),
+            event("00.500000", "Refused", "n-a refused [1 full; 2 busy]"),
+            event("01.501000", "Granted", "n-b is granted the pod"),
+        ];
+        let want = [
+            "Asked: n-a is asked whether it takes the pod",
+            "Refused: n-a refused [1 full; 2 busy]",
+            "reserved after 900 ms",
+            "Granted: n-b is granted the pod",
+            "bound after 2000 ms",
+            "Scheduled: Successfully assigned shop/web to n-b",
+        ];
+        assert_eq!(told(&events), want);
+        assert_eq!(
+            answered(&events),
+            [
+                "asked after 12 ms, reserved after 900 ms, granted after 1500 ms, bound after 2000 ms",
+                "n-a refused [1 full]",
+                "n-a refused [1 full; 2 busy]"
+            ]
+        );
+        // What is told of a later attempt says nothing of the first one.
+        let events = [
+            event("02.000000", "Scheduled", scheduled),
+            event("09.000000", "Asked", asked),
+        ];
+        assert_eq!(told(&events)[0], "asked after 12 ms");
+        assert_eq!(told(&events).len(), 6);
     }
 
     #[test]
