@@ -97,6 +97,11 @@ impl Process {
         })
     }
 
+    /// Whether its requests may have to wait for each other.
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.throttle.is_some()
+    }
+
     /// One whose requests don't count.
     pub(crate) fn unthrottled(&self, component: &str) -> Result<Unthrottled, Error> {
         let client = client::from_config(self.config.clone(), component)?;

@@ -23,6 +23,7 @@ mod fuzz;
 mod gone;
 mod lost;
 pub mod memory;
+pub mod milestones;
 pub mod others;
 pub mod placing;
 pub mod plan;

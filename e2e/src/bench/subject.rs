@@ -70,7 +70,10 @@ impl Subject {
             }
             Kind::Pilotage { targets, ask_all } => (targets, ask_all),
         };
-        let mut spec = Spec::new().source(plane);
+        // How many requests a pod costs is counted: these would come beside those that it needs.
+        let mut spec = Spec::new()
+            .source(plane)
+            .part_flag("proxy-scheduler", "--stage-events-per-second=0");
         for index in 1..=targets {
             let name = format!("target-{index}");
             let target = plane(ControlPlane::builder(&name)).kwok(real_nodes(&name));

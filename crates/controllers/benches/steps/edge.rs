@@ -125,6 +125,7 @@ impl Stage {
             namespace: "pilotage".to_owned(),
             leadership,
             tracer: Some(tracer),
+            stage_events: 5,
             dashboard: Some(Dashboard::new(end.clone())),
             client,
         };

@@ -34,6 +34,12 @@ pub struct AskArgs {
     /// A target that was granted a pod and hasn't bound it by then is given up.
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_duration)]
     pub give_up: Duration,
+
+    /// How many events a second may tell of stages on the ways of pods (Asked, Reserved, Refused, Granted, Lost), of all
+    /// pods together. Five times as many may come at once; what is more isn't written. With 0, and with --kube-api-qps,
+    /// none is.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(..=1000))]
+    pub stage_events_per_second: u16,
 }
 
 /// It becomes the value of a label.
@@ -77,6 +83,19 @@ mod tests {
     fn the_flags_defaults_are_the_state_machines() {
         let command = Command::try_parse_from(["pilotage"]).unwrap();
         assert_eq!(command.ask.settings(), Settings::default());
+    }
+
+    #[test]
+    fn events_of_stages_are_few_and_may_be_none() {
+        let parse = |flags: &[&str]| {
+            let command = ["pilotage"].iter().chain(flags).copied();
+            Command::try_parse_from(command)
+                .ok()
+                .map(|it| it.ask.stage_events_per_second)
+        };
+        assert_eq!(parse(&[]), Some(5));
+        assert_eq!(parse(&["--stage-events-per-second=0"]), Some(0));
+        assert_eq!(parse(&["--stage-events-per-second=1001"]), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod loss;
 mod painting;
 mod proxy;
 mod ranking;
+mod telling;
 mod traced;
 mod turn;
 
@@ -16,7 +17,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use pilotage_clusters::Watch;
-use pilotage_proxy::{Action, Book, Reach, Reply};
+use pilotage_proxy::{Action, Book, Reach, Reply, milestones::Budget};
 use pilotage_runtime::{ready, slice::Slice};
 use pilotage_sched_driver::{PodBinder, publish::Warnings};
 use tokio::{sync::mpsc, time::sleep_until};
@@ -83,6 +84,8 @@ pub(super) struct Edge {
     dirty: BTreeSet<String>,
     lanes: Lanes,
     stories: Stories,
+    /// What may be told of stages.
+    budget: Budget,
     finished: mpsc::UnboundedSender<Finished>,
     answers: mpsc::UnboundedReceiver<Finished>,
     warnings: Warnings,
@@ -103,6 +106,7 @@ impl Edge {
             acting: Arc::new(acting),
             warnings: Warnings::new(recorder, parts.leadership.clone()),
             ranker: Ranker::new(parts.configuration.clone(), parts.namespace.clone()),
+            budget: Budget::per_second(parts.stage_events),
             parts,
             clock: Clock::start(),
             book: Book::default(),

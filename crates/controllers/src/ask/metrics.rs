@@ -1,5 +1,5 @@
-//! What the ask edge counts: questions, answers and grants by target, refusals by kind, and how long pods take to each
-//! stage.
+//! What the ask edge counts: questions, answers and grants by target, refusals by kind, how long pods take to each
+//! stage, and events of stages that nobody is told.
 //!
 //! A target's series begin when its Target may be connected and end with it, and nothing that a target says becomes a
 //! label. To count allocates nothing.
@@ -68,6 +68,7 @@ pub struct AskMetrics {
     by_target: Arc<Mutex<BTreeMap<String, Tally>>>,
     refusals: [Counter; RefusalKind::ALL.len()],
     stages: [Histogram; Stage::ALL.len()],
+    untold: Counter,
 }
 
 impl AskMetrics {
@@ -78,7 +79,13 @@ impl AskMetrics {
             Family::<StageLabel, Histogram, fn() -> Histogram>::new_with_constructor(|| {
                 Histogram::new(buckets(0.01, 2.0, 20))
             });
+        let untold = Counter::default();
         let registry = registry.sub_registry_with_prefix("pilotage");
+        registry.register(
+            "stage_events_dropped",
+            "Events of stages on the ways of pods that were not written, since there were too many",
+            untold.clone(),
+        );
         registry.register(
             "target_refusals",
             "Refusals of targets, by the word that they begin with",
@@ -100,6 +107,7 @@ impl AskMetrics {
                 let stage = stage.word();
                 stages.get_or_create(&StageLabel { stage }).clone()
             }),
+            untold,
         };
         registry.register_collector(Box::new(ByTarget(Arc::clone(&metrics.by_target))));
         metrics
@@ -183,6 +191,11 @@ impl AskMetrics {
     /// A pod has reached a stage after so long.
     pub(super) fn reached(&self, stage: Stage, after: Duration) {
         self.stages[stage as usize].observe(after.as_secs_f64());
+    }
+
+    /// Counts stages of which there are no events, though there would be.
+    pub(super) fn untold(&self) -> &Counter {
+        &self.untold
     }
 }
 
@@ -269,6 +282,7 @@ mod tests {
         metrics.queued(&[], &["paris".into()]);
         metrics.queued(&["paris".into()], &[]);
         metrics.reached(Stage::Asked, Duration::from_millis(15));
+        metrics.untold().inc_by(2);
         let text = shown(&registry);
         for want in [
             "pilotage_target_asks_total{target=\"paris\"} 1\n",
@@ -283,6 +297,7 @@ mod tests {
             "pilotage_target_queued_pods{target=\"paris\"} 1\n",
             "pilotage_pod_stage_duration_seconds_bucket{le=\"0.02\",stage=\"asked\"} 1\n",
             "pilotage_pod_stage_duration_seconds_count{stage=\"bound\"} 0\n",
+            "pilotage_stage_events_dropped_total 2\n",
         ] {
             assert!(text.contains(want), "{want} in\n{text}");
         }

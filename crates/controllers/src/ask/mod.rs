@@ -74,6 +74,8 @@ pub struct Ask {
     pub counts: AskMetrics,
     /// Takes the spans of pods, if they are traced.
     pub tracer: Option<Tracer>,
+    /// How many events a second may tell of stages on the ways of pods; 0 is none.
+    pub stage_events: u16,
     /// Where it shows what it sees, if anybody may look.
     pub dashboard: Option<Dashboard>,
 }

@@ -36,6 +36,7 @@ async fn a_pod_whose_step_panics_is_told_and_held_and_stops_no_other() {
         metrics: FleetMetrics::default(),
         counts: AskMetrics::register(&mut metrics),
         tracer: None,
+        stage_events: 5,
         dashboard: None,
         client,
     };

@@ -120,6 +120,12 @@ pub(crate) fn start(
     let tracer = process.tracer(part, trace);
     let ready = process.health.gate("proxy pods listed");
     let cluster_name = args.ask.cluster_name.clone();
+    // Each would hold up a binding.
+    let stage_events = if process.is_throttled() {
+        0
+    } else {
+        args.ask.stage_events_per_second
+    };
     let namespace = process.namespace().to_owned();
     let dashboard = args.dashboard.then(|| Dashboard::new(token.clone()));
     if let Some(dashboard) = &dashboard {
@@ -142,6 +148,7 @@ pub(crate) fn start(
             metrics,
             counts,
             tracer,
+            stage_events,
             dashboard,
         };
         ask::run(ask, inbox, token, ready).await;

@@ -38,6 +38,8 @@ async fn fleet() -> Arc<Fleet> {
                 "proxy-scheduler",
                 &format!("--config={}", example.display()),
             )
+            // All tests that share it are told whole stories.
+            .part_flag("proxy-scheduler", "--stage-events-per-second=1000")
             // A busy machine is no reason to prefer the quicker target.
             .part_flag("proxy-scheduler", "--silence=30s")
             .part_flag("proxy-scheduler", "--settle=30s");
@@ -112,6 +114,28 @@ async fn event(shop: &Shop, namespace: &str, about: &str, reason: &str, words: &
         Ok(events) => events.into_iter().find(|event| fits(event)).unwrap(),
         Err(error) => panic!("{error}\nlogs: {:#?}", shop.fleet.logs()),
     }
+}
+
+/// Events of a pod's stages up to its binding, by reasons and notes, the oldest first.
+async fn way(shop: &Shop, name: &str) -> Vec<(String, String)> {
+    const STAGES: [&str; 5] = ["Asked", "Reserved", "Refused", "Granted", "Scheduled"];
+    let stage = |event: &Event| {
+        let about = event.regarding.as_ref().and_then(|it| it.name.as_deref());
+        let reason = event.reason.clone()?;
+        let is_stage = about == Some(name) && STAGES.contains(&&*reason);
+        is_stage.then(|| (reason, event.note.clone().unwrap_or_default()))
+    };
+    let events: Api<Event> = shop.of("source");
+    let all = watcher::Config::default();
+    let whole = |seen: &std::collections::BTreeMap<_, Event>| {
+        let told: Vec<_> = seen.values().filter_map(stage).collect();
+        STAGES
+            .iter()
+            .all(|want| told.iter().any(|(reason, _)| reason == want))
+    };
+    let mut seen = shop.seen(list_until(&events, all, whole, LIMIT).await);
+    seen.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
+    seen.iter().filter_map(stage).collect()
 }
 
 /// Writes the table of regions, with a row that can't be read; returns when the scheduler has told so, and thus read
@@ -253,6 +277,20 @@ async fn a_full_nearest_target_gives_way_to_the_next_one_and_says_why() {
     let virginia = shop.virtual_node("virginia");
     let full = format!("{virginia} refused [1 Insufficient cpu");
     event(&shop, &shop.name, "second", "PassedOver", &full).await;
+    // Each stage is told by itself, in order.
+    let way = way(&shop, "second").await;
+    let told = |reason: &str, target: &str| {
+        let node = shop.virtual_node(target);
+        let is_it = |(of, note): &(String, String)| of == reason && note.contains(&node);
+        let at = way.iter().position(is_it);
+        at.unwrap_or_else(|| panic!("{reason} of {target}: {way:#?}"))
+    };
+    let (asked, refused) = (told("Asked", "virginia"), told("Refused", "virginia"));
+    assert!(asked < refused, "{way:#?}");
+    assert!(way[refused].1.contains(&full), "{way:#?}");
+    let others = ["Asked", "Reserved", "Granted", "Scheduled"].map(|it| told(it, "frankfurt"));
+    assert!(others.is_sorted() && refused < others[2], "{way:#?}");
+    assert_eq!(others[3], way.len() - 1, "{way:#?}");
     // Who asks later is told the same.
     let user = User::new(&shop.fleet.source.plane, &shop.target("virginia").plane);
     let words = ["explain", "pod", "second", "-n", &shop.name];
@@ -265,6 +303,16 @@ async fn a_full_nearest_target_gives_way_to_the_next_one_and_says_why() {
         let says = |line: &str| line.starts_with(target) && line.contains(answer);
         assert!(out.lines().any(says), "{target}: {out}");
     }
+    for stage in [
+        "Asked: ",
+        "Refused: ",
+        "Reserved: ",
+        "Granted: ",
+        "bound after ",
+    ] {
+        assert!(out.contains(stage), "{stage}: {out}");
+    }
+    assert!(!out.contains(" asked after "), "{out}");
     // Others find room again.
     for name in ["first", "second"] {
         shop.delete(name).await;

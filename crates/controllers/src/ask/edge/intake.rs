@@ -322,6 +322,9 @@ impl Edge {
             .answered(&uid, &action, reply, &policy.asking, now);
         if granted {
             self.reach(&uid, Stage::Granted);
+            if let Some(node) = action.node() {
+                self.tell_granted(&uid, node);
+            }
         }
         if let (Err(why), Some(node)) = (admitted, action.node()) {
             self.acting.fleet.turn_away(node, why);

@@ -8,6 +8,7 @@ use pilotage_model::manifest::{ManifestError, SourcePod};
 use pilotage_proxy::{
     Ranked,
     config::PolicyId,
+    milestones::Told,
     placing::{Order, Want, Wishes},
     plugins::GrantFailure,
 };
@@ -43,6 +44,8 @@ pub(super) struct Proxy {
     pub(super) queued: Vec<String>,
     pub(super) progress: Progress,
     pub(super) traced: Traced,
+    /// By events of its stages.
+    pub(super) told: Told,
     /// For the dashboard.
     pub(super) fate: Fate,
 }
@@ -67,6 +70,7 @@ impl Proxy {
             queued: Vec::new(),
             progress: Progress::default(),
             traced: Traced::default(),
+            told: Told::default(),
             fate: Fate::default(),
         };
         proxy.set_pod(pod, policy);

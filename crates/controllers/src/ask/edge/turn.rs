@@ -198,6 +198,10 @@ impl Edge {
         };
         let info = proxy.info.clone();
         self.paint_pod(uid, &posting, released.as_ref());
+        if let_go.is_some() {
+            self.tell_anew(uid);
+        }
+        self.tell_stages(uid, &posting.answers, &actions);
         if self.parts.board.post(uid, posting) && !settled {
             self.parts.scheduling.activate(&PodUid::from(uid));
         }
