@@ -23,6 +23,7 @@ mod siege;
 mod silent;
 mod stage;
 mod watches;
+mod well;
 mod whose;
 mod words;
 mod writes;

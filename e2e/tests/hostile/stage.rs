@@ -1,21 +1,28 @@
 //! The stage: one source, one healthy target, and for each test a namespace of somebody honest and one of a tenant.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
 use kube::{
     Api, Client,
-    api::{DeleteParams, ListParams, PostParams},
+    api::{ListParams, PostParams},
 };
 use pilotage_api::{Right, Target, conditions::types, keys};
 use pilotage_e2e::fleet::{Fleet, Spec, secret, target_object};
 pub(crate) use pilotage_testkit::LIMIT;
-use pilotage_testkit::{HostileServer, TestNamespace, build, shared, wait_for, wait_gone};
+use pilotage_testkit::{HostileServer, TestNamespace, build, shared, wait_for};
 use tokio::sync::OnceCell;
+
+use crate::well;
 
 /// Where Targets may lead: all servers of these tests are there.
 pub(crate) const ALLOWED: &str = "127.0.0.1";
+/// Who hasn't answered a question for so long isn't waited for alone. A busy machine is no reason to ask the next
+/// target, too: honest namespaces have but one.
+pub(crate) const SILENCE: Duration = Duration::from_secs(4);
 
 /// The fleet that all tests share; the process's end ends it.
 async fn fleet() -> &'static Fleet {
@@ -23,14 +30,14 @@ async fn fleet() -> &'static Fleet {
     let start = || async {
         let nodes = build::nodes("east", 2, |node| node.cpu("4").memory("16Gi").pods(110));
         let place = format!("--allow-targets-at={ALLOWED}");
-        // A busy machine is no reason to ask the next target, too: honest namespaces have but one.
+        let silence = format!("--silence={}s", SILENCE.as_secs());
         let spec = Spec::new()
             .target("east", nodes)
             .rights(&[Right::FollowConfigMaps])
             .follow(&["configmaps"])
             .part_flag("controllers", &place)
             .part_flag("proxy-scheduler", &place)
-            .part_flag("proxy-scheduler", "--silence=4s");
+            .part_flag("proxy-scheduler", &silence);
         let started = async {
             let mut fleet = spec.start().await.unwrap();
             fleet.install().await.unwrap();
@@ -64,6 +71,8 @@ pub(crate) struct Stage {
     pub(crate) honest: String,
     /// The tenant's own, served by whatever the tenant names.
     pub(crate) own: String,
+    /// How long an honest pod took until it was bound, before the test began.
+    before: Duration,
     _namespaces: Vec<TestNamespace>,
 }
 
@@ -76,16 +85,14 @@ impl Stage {
         let namespaces = clusters.map(|it| it.plane.named_namespace(&honest, BTreeMap::new()));
         let namespaces = try_join_all(namespaces).await.unwrap();
         fleet.connect(&honest).await.unwrap();
-        let stage = Self::of(fleet, prefix, honest, namespaces).await;
-        fleet.elect(&stage.own).await.unwrap();
-        stage
+        Self::of(fleet, prefix, honest, namespaces, true).await
     }
 
     /// Beside an honest namespace that many tests share; the tenant's pods aren't delegated.
     pub(crate) async fn beside(prefix: &str) -> Self {
         let fleet = fleet().await;
         let honest = neighbours(fleet).await.to_owned();
-        Self::of(fleet, prefix, honest, Vec::new()).await
+        Self::of(fleet, prefix, honest, Vec::new(), false).await
     }
 
     async fn of(
@@ -93,14 +100,26 @@ impl Stage {
         prefix: &str,
         honest: String,
         mut namespaces: Vec<TestNamespace>,
+        elects: bool,
     ) -> Self {
         let own = format!("{prefix}-tenant-{}", pilotage_testkit::unique());
-        let made = fleet.source.plane.named_namespace(&own, BTreeMap::new());
-        namespaces.push(made.await.unwrap());
+        let opening = async {
+            let made = fleet.source.plane.named_namespace(&own, BTreeMap::new());
+            let made = made.await.unwrap();
+            if elects {
+                fleet.elect(&own).await.unwrap();
+            }
+            made
+        };
+        // Each takes a while.
+        let measuring = well::pass(fleet, &honest, "before", 1);
+        let (made, before) = tokio::join!(opening.boxed(), measuring);
+        namespaces.push(made);
         Self {
             fleet,
             honest,
             own,
+            before,
             _namespaces: namespaces,
         }
     }
@@ -167,19 +186,17 @@ impl Stage {
         }
     }
 
-    /// A pod of the honest namespace runs once and goes again, whatever else happens, and nobody of ours has ended or
-    /// isn't ready.
+    /// Pods of the honest namespace are bound in time, run once each and go again, whatever else happens, and nobody of
+    /// ours has ended or isn't ready.
     pub(crate) async fn is_well(&self, name: &str) {
-        let name = &format!("{name}-{}", pilotage_testkit::unique());
-        let pods = self.pods(&self.honest);
-        let pod = elected(name, "100m");
-        pods.create(&PostParams::default(), &pod).await.unwrap();
-        let proxy = self.runs(&self.honest, name).await;
-        self.has_one_delegate(&proxy).await;
-        pods.delete(name, &DeleteParams::default()).await.unwrap();
-        if let Err(error) = wait_gone(&pods, name, LIMIT).await {
-            panic!("{error}\nlogs: {:#?}", self.fleet.logs());
-        }
+        let took = well::pass(self.fleet, &self.honest, name, well::PODS).await;
+        let (before, limit) = (self.before, well::limit(self.before));
+        assert!(
+            took <= limit,
+            "pods of others were bound after {took:?}; {limit:?} are a standstill, and one took {before:?} before\n\
+             logs: {:#?}",
+            self.fleet.logs(),
+        );
         tokio::select! {
             biased;
             error = self.fleet.ended() => panic!("a process ended: {error}"),
@@ -193,26 +210,27 @@ impl Stage {
 
     /// Waits until a pod runs.
     pub(crate) async fn runs(&self, namespace: &str, name: &str) -> Pod {
-        let runs = |pod: &Pod| {
-            let status = pod.status.as_ref();
-            status.and_then(|status| status.phase.as_deref()) == Some("Running")
-        };
-        match wait_for(&self.pods(namespace), name, runs, LIMIT).await {
+        match wait_for(&self.pods(namespace), name, is_running, LIMIT).await {
             Ok(pod) => pod,
             Err(error) => panic!("{error}\nlogs: {:#?}", self.fleet.logs()),
         }
     }
 
-    /// A pod has exactly one delegate in the healthy target, on a real node.
+    /// See [`has_one_delegate`].
     pub(crate) async fn has_one_delegate(&self, proxy: &Pod) {
-        let (meta, east) = (&proxy.metadata, &self.fleet.targets[0]);
-        let (namespace, uid) = (meta.namespace.as_deref(), meta.uid.as_deref());
-        let delegates: Api<Pod> = Api::namespaced(east.plane.admin(), namespace.unwrap());
-        let own = ListParams::default().labels(&format!("{}={}", keys::PARENT_UID, uid.unwrap()));
-        let delegates = delegates.list(&own).await.unwrap().items;
-        let nodes: Vec<_> = delegates.iter().map(node_of).collect();
-        assert!(matches!(nodes[..], [Some(_)]), "{nodes:?}");
+        has_one_delegate(self.fleet, proxy).await;
     }
+}
+
+/// A pod has exactly one delegate in the healthy target, on a real node.
+pub(crate) async fn has_one_delegate(fleet: &Fleet, proxy: &Pod) {
+    let (meta, east) = (&proxy.metadata, &fleet.targets[0]);
+    let (namespace, uid) = (meta.namespace.as_deref(), meta.uid.as_deref());
+    let delegates: Api<Pod> = Api::namespaced(east.plane.admin(), namespace.unwrap());
+    let own = ListParams::default().labels(&format!("{}={}", keys::PARENT_UID, uid.unwrap()));
+    let delegates = delegates.list(&own).await.unwrap().items;
+    let nodes: Vec<_> = delegates.iter().map(node_of).collect();
+    assert!(matches!(nodes[..], [Some(_)]), "{nodes:?}");
 }
 
 /// Somebody makes a Target in a namespace, with this text as its kubeconfig.
@@ -235,6 +253,12 @@ pub(crate) async fn name_target(client: Client, namespace: &str, name: &str, kub
 pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
     let node = pod.spec.as_ref()?.node_name.as_deref();
     node.filter(|node| !node.is_empty())
+}
+
+/// Whether a pod runs.
+pub(crate) fn is_running(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    status.and_then(|status| status.phase.as_deref()) == Some("Running")
 }
 
 /// An ordinary elected pod that asks for this much CPU.
