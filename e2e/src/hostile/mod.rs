@@ -8,5 +8,6 @@ mod error;
 mod lines;
 mod trickle;
 mod watches;
+pub mod written;
 
 pub use self::error::Error;

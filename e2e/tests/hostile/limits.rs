@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use pilotage_api::{Target, conditions::types, keys};
+use pilotage_e2e::hostile::written::long_region;
 use pilotage_testkit::{HostileServer, build};
 use serde_json::json;
 
@@ -16,7 +17,7 @@ async fn a_region_of_90_kilobytes_is_refused_wherever_it_is_written() {
     stage.lead_to(&server, "evil").await;
     let tenant = stage.tenant().await;
     let pods: Api<Pod> = Api::namespaced(tenant.clone(), &stage.own);
-    let long = "r".repeat(90_000);
+    let long = long_region();
     let (post, params) = (PostParams::default(), PatchParams::default());
 
     let pod = |name: &str| build::pod(name).elect().request("cpu", "1m");

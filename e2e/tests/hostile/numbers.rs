@@ -5,9 +5,10 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, PostParams},
 };
-use pilotage_api::{GROUP, VERSION, conditions::types, keys, names};
+use pilotage_api::{conditions::types, names};
+use pilotage_e2e::hostile::written;
 use pilotage_testkit::{HostileServer, build, fault::Verb, hostile::Questions, wait_for};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::stage::{LIMIT, Stage};
 
@@ -18,32 +19,16 @@ const TAINT: &str = "example.com/all-cpu";
 async fn absurd_times_and_amounts_end_no_process() {
     let stage = Stage::new("numbers").await;
     let server = HostileServer::start("numbers").await.unwrap();
-    let most = i64::MAX;
-    server.answer_questions(Questions::Run(json!({
-        "metadata": { "annotations": { keys::ATTEMPT: u64::MAX.to_string() } },
-    })));
+    server.answer_questions(Questions::Run(written::extreme_attempt()));
     stage.lead_to(&server, "evil").await;
     stage.condition("evil", types::CONNECTED, "True").await;
     let pods: Api<Pod> = Api::namespaced(stage.tenant().await, &stage.own);
-    let amounts = json!({ "cpu": "9223372036854775807", "memory": "8Ei" });
     let mut asked = Vec::new();
-    for (name, requests) in [("small", json!({ "cpu": "1m" })), ("large", amounts)] {
-        let pod: Pod = serde_json::from_value(json!({
-            "metadata": { "name": name, "annotations": {
-                keys::ELECT: "", keys::REPLACE_AFTER: format!("{most}s"),
-            } },
-            "spec": {
-                "terminationGracePeriodSeconds": most,
-                "tolerations": [{
-                    "key": "node.kubernetes.io/unreachable", "operator": "Exists",
-                    "effect": "NoExecute", "tolerationSeconds": most,
-                }],
-                "containers": [{ "name": "c", "image": "i", "resources": { "requests": requests } }],
-            },
-        }))
-        .unwrap();
+    for pod in written::extreme_pods() {
+        let pod: Pod = serde_json::from_value(pod).unwrap();
         let pod = pods.create(&PostParams::default(), &pod).await.unwrap();
-        asked.push(names::chaperon(&stage.own, name, &pod.uid().unwrap()));
+        let (name, uid) = (pod.name_any(), pod.uid().unwrap());
+        asked.push(names::chaperon(&stage.own, &name, &uid));
     }
     // Each was weighed, and found worth a question.
     for name in asked {
@@ -115,20 +100,7 @@ async fn a_pod_of_all_cpu_leaves_a_real_node_as_it_was() {
 async fn a_target_of_absurd_room_is_asked_as_any_other() {
     let stage = Stage::new("room").await;
     let server = HostileServer::start("room").await.unwrap();
-    let most = i64::MAX.to_string();
-    let amounts = json!({ "cpu": most, "memory": "7Ei", "pods": most, "example.com/gpu": "-1", "a/b/c": "1" });
-    let shape = json!({ "nodes": i64::MAX, "free": amounts });
-    let labels: serde_json::Map<_, _> = (0..100)
-        .map(|n| (format!("example.com/label-{n}"), "x".repeat(2_000).into()))
-        .collect();
-    let summary = json!({
-        "apiVersion": format!("{GROUP}/{VERSION}"),
-        "kind": "ClusterSummary",
-        "metadata": { "name": keys::CLUSTER_SUMMARY_NAME, "labels": labels },
-        "clusterUid": server.cluster_uid(),
-        "capacity": amounts, "allocatable": amounts, "free": amounts,
-        "freeShapes": vec![shape; 256],
-    });
+    let summary = written::extreme_summary(server.cluster_uid());
     server.put_everywhere(summary).unwrap();
     stage.lead_to(&server, "evil").await;
     stage.condition("evil", types::CONNECTED, "True").await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::PostParams, runtime::watcher};
 use pilotage_api::{conditions::types, keys};
+use pilotage_e2e::hostile::written::forged;
 use pilotage_testkit::{HostileServer, build, fault::Verb, wait_count, wait_for};
 
 use crate::stage::{LIMIT, Stage, elected, record};
@@ -35,21 +36,10 @@ async fn a_tenants_target_binds_nobody_elses_pod() {
     let victim = elected("victim", "64");
     let victim = pods.create(&PostParams::default(), &victim).await.unwrap();
     let source = stage.source_uid().await;
-    let forged = || {
-        build::chaperon_of(&victim, Some(&source))
-            .granted(1)
-            .running("10.6.6.6")
-    };
-    // As it is, and as if it were the tenant's own.
-    server.put_everywhere(forged().value()).unwrap();
-    let mut moved = forged().uid("moved").value();
-    moved["metadata"]["namespace"] = stage.own.clone().into();
-    server.put_everywhere(moved).unwrap();
-    // And as plain Admiralty would have made it.
-    let plain = build::chaperon_of(&victim, None).uid("plain");
-    let mut plain = plain.granted(1).running("10.6.6.6").value();
-    plain["metadata"]["name"] = "victim-x7k2p".into();
-    server.put_everywhere(plain).unwrap();
+    // As it is, as if it were the tenant's own, and as plain Admiralty would have made it.
+    for chaperon in forged(&victim, &source, &stage.own) {
+        server.put_everywhere(chaperon).unwrap();
+    }
     let why = stage.condition("evil", types::TRUSTWORTHY, "False").await;
     assert!(why.starts_with("TurnedAway: "), "{why}");
     // Whoever turns it away counts it.

@@ -7,13 +7,12 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use pilotage_api::{keys, names};
+use pilotage_e2e::hostile::written::{self, LAST_APPLIED};
 use pilotage_testkit::{HostileServer, build, hostile::Questions, wait_for, wait_gone};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::stage::{LIMIT, Stage, node_of, record};
 
-/// Written by kubectl: whoever changes it decides what the next `kubectl apply` takes off.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Of those that nobody here has, so many are copied.
 const COPIED: usize = 64;
 const COPIED_BYTES: usize = 64 << 10;
@@ -74,21 +73,7 @@ fn containers(pod: &Pod) -> &[ContainerStatus] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn annotations_of_others_are_never_overwritten_and_few_are_copied() {
-    let mut said: BTreeMap<String, String> = (0..1_000)
-        .map(|number| (format!("evil.example/{number:04}"), "x".repeat(100)))
-        .collect();
-    for (key, value) in [
-        (LAST_APPLIED, "forged".to_owned()),
-        ("team", "forged".to_owned()),
-        ("k8s.io/forged", String::new()),
-        ("sub.Kubernetes.io/forged", String::new()),
-        (keys::GRANTED_TO, "forged/u/1".to_owned()),
-        (keys::REGION, "forged".to_owned()),
-        ("evil.example/0000-large", "x".repeat(300 << 10)),
-    ] {
-        said.insert(key.to_owned(), value);
-    }
-    let words = json!({ "metadata": { "annotations": said } });
+    let words = written::planted_annotations();
     let told = Told::new("annotations", words).await;
     let evil = |pod: &Pod| {
         let all = annotations(pod).iter();
@@ -122,25 +107,7 @@ async fn annotations_of_others_are_never_overwritten_and_few_are_copied() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_status_is_cut_to_what_the_pod_has_and_the_api_server_takes() {
-    let container = |name: &str| {
-        json!({
-            "name": name, "image": "i".repeat(10_000), "imageID": "", "ready": true, "started": true,
-            "restartCount": i64::MAX,
-            "state": { "waiting": { "reason": "r".repeat(10_000), "message": "m".repeat(20_000) } },
-        })
-    };
-    let mut all = vec![container("evil"), container("main"), container("main")];
-    all.extend((0..10).map(|number| container(&format!("evil-{number}"))));
-    // All of it is lighter than what is kept of a chaperon; of a heavier one no status is copied.
-    let words = json!({ "status": {
-        "message": "ä".repeat(50_000),
-        "podIP": "nonsense",
-        "podIPs": [{ "ip": "nonsense" }, { "ip": "127.0.0.1" }, { "ip": "10.66.1.7" }, { "ip": "10.66.1.8" }],
-        "hostIP": "10.0.0.300",
-        "containerStatuses": all,
-        "initContainerStatuses": [container("main")],
-        "evil": { "unknown": true },
-    } });
+    let words = written::planted_status();
     let told = Told::new("status", words).await;
     let pod = told.until(|pod| !containers(pod).is_empty()).await;
 
@@ -166,15 +133,7 @@ async fn a_status_is_cut_to_what_the_pod_has_and_the_api_server_takes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_status_of_nonsense_leaves_its_pod_bound_and_deletable() {
-    let words = json!({ "status": {
-        "phase": 7,
-        "startTime": "never",
-        "podIP": [],
-        "podIPs": "10.66.1.1",
-        "containerStatuses": { "main": "runs" },
-        "resources": [1, 2],
-        "qosClass": "Evil",
-    } });
+    let words = written::nonsense_status();
     let told = Told::new("nonsense", words).await;
     let pod = told.until(|pod| node_of(pod).is_some()).await;
     let node = names::virtual_node(Some(&told.stage.own), "evil");
