@@ -52,7 +52,7 @@ enum Command {
     /// Measures what all attacks of a hostile target cost the source and the pods of others, and fails if that is too
     /// much.
     BenchHostile {
-        /// For how long it attacks.
+        /// For how long it attacks; longer, until each attack was played once.
         #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u64).range(1..=1440))]
         minutes: u64,
     },

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
 
 use crate::bench::proc::kib;
 
@@ -61,9 +62,8 @@ impl Change {
 }
 
 impl Process {
-    /// Looks every second for so long, and once at least.
-    pub(crate) async fn watch(self, time: Duration) -> Result<Taken, Error> {
-        let end = Instant::now() + time;
+    /// Looks every second until the end, and once at least.
+    pub(crate) async fn watch(self, end: &CancellationToken) -> Result<Taken, Error> {
         self.forget_peak()?;
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -71,7 +71,7 @@ impl Process {
         loop {
             ticks.tick().await;
             sampled = sampled.max(self.mib("VmRSS")?);
-            if Instant::now() >= end {
+            if end.is_cancelled() {
                 break;
             }
         }
@@ -114,7 +114,9 @@ mod tests {
     #[tokio::test]
     async fn a_process_takes_something() {
         let pid = i32::try_from(std::process::id()).unwrap();
-        let taken = Process { pid }.watch(Duration::from_millis(1)).await;
+        let end = CancellationToken::new();
+        end.cancel();
+        let taken = Process { pid }.watch(&end).await;
         let taken = taken.unwrap();
         assert!(taken.sampled > 0.0 && taken.peak > 0.0, "{taken:?}");
     }

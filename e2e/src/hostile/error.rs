@@ -37,6 +37,28 @@ pub enum Error {
         #[source]
         source: Box<WaitError>,
     },
+    /// What should be a pod is none.
+    #[error("what is written is no pod")]
+    Pod(#[source] serde_json::Error),
+    /// Nobody asked for what is lied about.
+    #[error("the attack {0} wasn't played: no request was lied about")]
+    NotPlayed(&'static str),
+    /// Not all of them were played.
+    #[error("{played} attacks were played, and there are {known}")]
+    NotAll {
+        /// So many were.
+        played: usize,
+        /// So many there are.
+        known: usize,
+    },
+    /// One did what none may.
+    #[error("the attack {attack} succeeded: {what}")]
+    Succeeded {
+        /// Which.
+        attack: &'static str,
+        /// What happened.
+        what: &'static str,
+    },
     /// The source took too much memory.
     #[error("the source took {peak:.0} MiB; at most {aim:.0} MiB were wanted")]
     TooLarge {
@@ -47,14 +69,16 @@ pub enum Error {
     },
     /// The pods of others waited longer.
     #[error(
-        "the slowest pods of others (p99) took {attacked:.0} ms under attack, and {calm:.0} ms before: more than \
-         twice as long, and than a second longer"
+        "the slowest pods of others (p99) took {attacked:.0} ms under attack, and {calm:.0} ms before; {most:.0} ms \
+         were the most"
     )]
     TooSlow {
         /// p99 before, in milliseconds.
         calm: f64,
         /// p99 under attack, in milliseconds.
         attacked: f64,
+        /// What it may be, in milliseconds.
+        most: f64,
     },
     /// There is nothing to compare.
     #[error("no pods were measured")]

@@ -8,6 +8,7 @@ use kube::api::{DeleteParams, PostParams};
 use pilotage_testkit::{build, wait_for, wait_gone};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
 
 use super::Error;
 
@@ -16,21 +17,24 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// How long one may take.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// Creates pods for so long, and waits until each has been bound, has run, and is gone; the times until they were
+/// Creates pods until the end, and waits until each has been bound, has run, and is gone; the times until they were
 /// bound.
 pub(super) async fn run(
     pods: &Api<Pod>,
     prefix: &str,
-    time: Duration,
+    end: &CancellationToken,
 ) -> Result<Vec<Duration>, Error> {
-    let end = Instant::now() + time;
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut under_way, mut times) = (JoinSet::new(), Vec::new());
     let mut number = 0;
-    while Instant::now() < end || !under_way.is_empty() {
+    loop {
+        let goes_on = !end.is_cancelled();
+        if !goes_on && under_way.is_empty() {
+            break;
+        }
         tokio::select! {
-            _ = ticks.tick(), if Instant::now() < end => {
+            _ = ticks.tick(), if goes_on => {
                 under_way.spawn(one(pods.clone(), format!("{prefix}-{number}")));
                 number += 1;
             }
