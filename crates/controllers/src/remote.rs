@@ -4,16 +4,13 @@
 //! counts for the chaperon that the request was about, and as done only if that shows it: a target may be anybody's
 //! server.
 
-use std::{future::Future, time::Duration};
+use std::{fmt::Debug, future::Future, time::Duration};
 
 use either::Either;
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
     Api,
-    api::{
-        DeleteParams, ListParams, ObjectList, Patch, PatchParams, Preconditions, PropagationPolicy,
-    },
-    core::PartialObjectMeta,
+    api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy},
 };
 use pilotage_api::{PodChaperon, keys};
 use pilotage_model::burden;
@@ -23,8 +20,9 @@ use pilotage_proxy::{
 };
 use pilotage_runtime::{
     call::{CallError, Failure, says_deleted, within},
-    weight,
+    pages, weight,
 };
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::fleet::{Fleet, Member};
@@ -138,7 +136,11 @@ impl<'a> Remote<'a> {
         &self,
         request: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, CallError> {
-        let answer = within(REMOTE_LIMIT, request).await;
+        self.heard(within(REMOTE_LIMIT, request).await)
+    }
+
+    /// What a request, or several, ended with.
+    fn heard<T>(&self, answer: Result<T, CallError>) -> Result<T, CallError> {
         match answer.as_ref().map_err(CallError::kind) {
             Err(Failure::Unknown) => self.member.target.doubt(),
             Err(Failure::Forbidden) => self.member.target.denied(),
@@ -268,23 +270,39 @@ impl<'a> Remote<'a> {
     /// The chaperons first: as long as one is there, a pod of it may be made.
     async fn confirm_nothing_left(&self, uid: &str) -> Outcome {
         let params = ListParams::default().labels(&format!("{}={}", keys::PARENT_UID, self.parent));
-        let chaperons = self.call(self.chaperons.list_metadata(&params)).await;
-        match chaperons.map(metas_of) {
-            Ok(chaperons) if wire::is_among(&chaperons, uid) => return Outcome::StillThere,
-            Ok(_) => {}
+        let chaperon = self.lists(&self.chaperons, params.clone(), wire::is_among, uid);
+        match chaperon.await {
+            Ok(true) => return Outcome::StillThere,
+            Ok(false) => {}
             Err(error) => return Outcome::Unknown(error.message()),
         }
-        let pods = self.call(self.pods.list_metadata(&params)).await;
-        match pods.map(metas_of) {
-            Ok(pods) if wire::is_delegate_left(&pods, uid) => Outcome::StillThere,
-            Ok(_) => Outcome::Gone,
+        let delegate = self.lists(&self.pods, params, wire::is_delegate_left, uid);
+        match delegate.await {
+            Ok(true) => Outcome::StillThere,
+            Ok(false) => Outcome::Gone,
             Err(error) => Outcome::Unknown(error.message()),
         }
     }
-}
 
-fn metas_of<K: Clone>(list: ObjectList<PartialObjectMeta<K>>) -> Vec<ObjectMeta> {
-    list.items.into_iter().map(|it| it.metadata).collect()
+    /// Whether a list has an object of the chaperon with this UID. All its pages have the time of one request.
+    async fn lists<K>(
+        &self,
+        api: &Api<K>,
+        params: ListParams,
+        is_it: fn(&[ObjectMeta], &str) -> bool,
+        uid: &str,
+    ) -> Result<bool, CallError>
+    where
+        K: Clone + DeserializeOwned + Debug,
+    {
+        let mut found = false;
+        let read = pages::each_metadata(REMOTE_LIMIT, api, params, |object| {
+            found |= is_it(&[object.metadata], uid);
+        });
+        let read = tokio::time::timeout(REMOTE_LIMIT, read).await;
+        self.heard(read.unwrap_or(Err(CallError::TimedOut(REMOTE_LIMIT))))?;
+        Ok(found)
+    }
 }
 
 /// Whether the API server itself said that no chaperon of this name exists.

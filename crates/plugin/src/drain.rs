@@ -15,6 +15,7 @@ use pilotage_api::keys;
 use pilotage_api::record::Record;
 use pilotage_runtime::args::parse_duration;
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
+use pilotage_runtime::pages;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -205,10 +206,15 @@ async fn proxies(source: &Cluster, target: &Seen, node: &str) -> Result<Vec<Pod>
     // By what nobody can change: labels, anybody can.
     let proxies = format!("spec.schedulerName={}", keys::PROXY_SCHEDULER);
     let proxies = ListParams::default().fields(&proxies);
-    let list = within(CALL_LIMIT, pods.list(&proxies)).await;
-    let list = list.map_err(source.failed("list pods"))?;
-    let there = list.into_iter().filter(|pod| runs(pod) && is_at(pod, node));
-    Ok(there.collect())
+    let mut there = Vec::new();
+    let read = pages::each(CALL_LIMIT, &pods, proxies, |pod| {
+        if runs(&pod) && is_at(&pod, node) {
+            there.push(pod);
+        }
+    })
+    .await;
+    read.map_err(source.failed("list pods"))?;
+    Ok(there)
 }
 
 /// Whether it is bound to a virtual node, or, if it isn't bound yet, was granted there.

@@ -9,6 +9,7 @@ use kube::{Api, Resource};
 use pilotage_api::{ClusterTarget, GROUP, Target, keys};
 use pilotage_runtime::args::parse_duration;
 use pilotage_runtime::call::{CALL_LIMIT, Failure, within};
+use pilotage_runtime::pages;
 use serde_json::json;
 
 use crate::cluster::Cluster;
@@ -134,9 +135,8 @@ async fn pods(source: &Cluster, target: &Seen) -> Result<Option<usize>, Error> {
         None => Api::all(source.client.clone()),
     };
     let there = running_at(&target.node());
-    let list = allowed(within(CALL_LIMIT, pods.list_metadata(&there)).await);
-    let list = list.map_err(source.failed("list pods"))?;
-    Ok(list.map(|list| list.items.len()))
+    let count = allowed(pages::count(CALL_LIMIT, &pods, there).await);
+    count.map_err(source.failed("list pods"))
 }
 
 /// The word first: a Target that is deleted without it waits for its cluster.

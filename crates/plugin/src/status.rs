@@ -13,7 +13,8 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use pilotage_api::keys;
 use pilotage_api::summary::ResourceList;
-use pilotage_runtime::call::{CALL_LIMIT, find, within};
+use pilotage_runtime::call::{CALL_LIMIT, find};
+use pilotage_runtime::pages;
 use serde::Serialize;
 
 use crate::cluster::Cluster;
@@ -243,7 +244,7 @@ async fn row(source: &Cluster, target: Seen) -> Result<Row, Error> {
         None => Api::all(source.client.clone()),
     };
     let there = running_at(&node_name);
-    let pods = allowed(within(CALL_LIMIT, pods.list_metadata(&there)).await);
+    let pods = allowed(pages::count(CALL_LIMIT, &pods, there).await);
     let pods = pods.map_err(source.failed("list pods"))?;
     let free = node
         .as_ref()
@@ -268,7 +269,7 @@ async fn row(source: &Cluster, target: Seen) -> Result<Row, Error> {
         drained,
         version,
         free,
-        pods: pods.map(|pods| pods.items.len()),
+        pods,
     })
 }
 
@@ -299,11 +300,8 @@ async fn one(from: FromArgs, pod: ExplainArgs) -> Result<String, Error> {
         "involvedObject.uid={}",
         pod.metadata.uid.as_deref().unwrap_or_default()
     );
-    let events = within(
-        CALL_LIMIT,
-        events.list(&ListParams::default().fields(&about)),
-    )
-    .await;
+    let about = ListParams::default().fields(&about);
+    let events = pages::all(CALL_LIMIT, &events, about).await;
     let events = allowed(events).map_err(source.failed("list events"))?;
     let Targets { all, mut notes } = targets(&source, Some(&namespace)).await?;
     let complete = notes.is_empty();
@@ -315,7 +313,7 @@ async fn one(from: FromArgs, pod: ExplainArgs) -> Result<String, Error> {
     for note in notes {
         progress(&format!("warning: {note}"));
     }
-    let events = events.map(|it| it.items).unwrap_or_default();
+    let events = events.unwrap_or_default();
     let places: Vec<Place> = all.iter().map(place).collect();
     let story = Story::of(&pod, &events, &places, complete);
     written(from.output, &story, || story.table(Timestamp::now()))

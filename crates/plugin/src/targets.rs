@@ -5,7 +5,8 @@ use kube::api::ListParams;
 use kube::{Api, Resource, ResourceExt};
 use pilotage_api::conditions::types;
 use pilotage_api::{ClusterTarget, Target, TargetStatus, names};
-use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
+use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find};
+use pilotage_runtime::pages;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
@@ -115,10 +116,9 @@ pub(crate) fn allowed<T>(answer: Result<T, CallError>) -> Result<Option<T>, Call
 /// `ClusterTarget`s belong to every namespace, and count as far as one may list them.
 pub(crate) async fn targets(source: &Cluster, namespace: Option<&str>) -> Result<Targets, Error> {
     let everywhere: Api<ClusterTarget> = Api::all(source.client.clone());
-    let params = ListParams::default();
     let (here, everywhere) = tokio::join!(
         namespaced(source, namespace),
-        within(CALL_LIMIT, everywhere.list(&params))
+        pages::all(CALL_LIMIT, &everywhere, ListParams::default())
     );
     let (mut notes, mut all) = (Vec::new(), Vec::new());
     let here = if let Some(here) = here? {
@@ -160,7 +160,7 @@ async fn namespaced(source: &Cluster, namespace: Option<&str>) -> Result<Option<
         Some(namespace) => source.api(namespace),
         None => Api::all(source.client.clone()),
     };
-    let list = within(CALL_LIMIT, api.list(&ListParams::default())).await;
+    let list = pages::all(CALL_LIMIT, &api, ListParams::default()).await;
     let list = allowed(list).map_err(|error| failed(source, error))?;
     Ok(list.map(|list| {
         let seen = list.into_iter().map(|it| Seen::of(&it));

@@ -14,6 +14,7 @@ use kube::{Api, Client, ResourceExt};
 use pilotage_api::{VERSION, keys};
 use pilotage_runtime::args::parse_duration;
 use pilotage_runtime::call::{CALL_LIMIT, Failure, find, within};
+use pilotage_runtime::pages;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -355,9 +356,9 @@ impl Installed {
         let label = format!("{}={}", keys::PROVIDER, keys::PROVIDER_VALUE);
         let nodes: Api<Node> = Api::all(self.cluster.client.clone());
         let selection = ListParams::default().labels(&label);
-        let nodes = allowed(within(CALL_LIMIT, nodes.list_metadata(&selection)).await);
+        let nodes = allowed(pages::count(CALL_LIMIT, &nodes, selection).await);
         let nodes = nodes.map_err(self.cluster.failed("list nodes"))?;
-        let nodes = nodes.map_or(0, |it| it.items.len());
+        let nodes = nodes.unwrap_or_default();
         let nodes = if nodes > 0 {
             format!(
                 "{nodes} virtual node(s) are left, of Targets that are there: \

@@ -11,6 +11,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use pilotage_api::keys;
 use pilotage_runtime::call::{CALL_LIMIT, within};
+use pilotage_runtime::pages;
 use serde::Serialize;
 
 use crate::cluster::Cluster;
@@ -136,7 +137,7 @@ async fn of(cluster: &Cluster, home: &str, now: Timestamp) -> Result<Of, Error> 
     let server = within(CALL_LIMIT, cluster.client.apiserver_version()).await;
     let kubernetes = server.map_err(cluster.failed("ask for the version"))?;
     let leases: Api<Lease> = cluster.api(home);
-    let found = allowed(within(CALL_LIMIT, leases.list(&ListParams::default())).await);
+    let found = allowed(pages::all(CALL_LIMIT, &leases, ListParams::default()).await);
     let found = found.map_err(cluster.failed("list Leases"))?;
     let found = found.ok_or_else(|| Error::Rights {
         side: cluster.side,
@@ -145,7 +146,7 @@ async fn of(cluster: &Cluster, home: &str, now: Timestamp) -> Result<Of, Error> 
     Ok(Of {
         context: cluster.context.clone(),
         kubernetes: Some(kubernetes.git_version),
-        parts: parts(&found.items, now),
+        parts: parts(&found, now),
         error: None,
     })
 }

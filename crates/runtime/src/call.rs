@@ -21,6 +21,9 @@ pub enum CallError {
     /// No answer in time; a write may still land.
     #[error("no answer from the API server within {0:?}")]
     TimedOut(Duration),
+    /// A list goes on and on.
+    #[error("a list doesn't end: {0} pages of it were read")]
+    Endless(u32),
     /// The API server refused, or the connection failed.
     #[error("{}", describe(.0))]
     Api(#[from] kube::Error),
@@ -54,7 +57,7 @@ impl CallError {
     /// The kind of this failure.
     pub fn kind(&self) -> Failure {
         match self {
-            Self::TimedOut(_) => Failure::Unknown,
+            Self::TimedOut(_) | Self::Endless(_) => Failure::Unknown,
             Self::Api(error) => Failure::of(error),
         }
     }

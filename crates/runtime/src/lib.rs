@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | [`args`] | groups of flags for all subcommands |
 //! | [`client`], [`call`] | API clients, time limits of calls and what a failure means |
+//! | [`pages`] | lists page by page |
 //! | [`throttle`] | how many requests a second are sent |
 //! | [`guarded`], [`weight`] | objects in lists and watches, read one by one; what JSON takes in memory |
 //! | [`logs`], [`metrics`] | structured logs, the root of the metrics |
@@ -42,6 +43,7 @@ pub mod looks;
 pub mod metrics;
 pub mod moment;
 pub mod otlp;
+pub mod pages;
 pub mod rbac;
 pub mod ready;
 pub mod retries;

@@ -53,9 +53,11 @@ fn every_line_fits_the_page() {
     assert!(wide.is_empty(), "wider than {COLUMNS} columns: {wide:#?}");
 }
 
+/// Crates that ship in nothing.
+const FOR_DEVELOPMENT: [&str; 5] = ["absurd", "e2e", "sched-diff", "sim", "testkit"];
+
 #[test]
 fn no_crate_that_ships_may_overflow() {
-    const FOR_DEVELOPMENT: [&str; 5] = ["absurd", "e2e", "sched-diff", "sim", "testkit"];
     let lint = "#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]";
     let without: Vec<_> = rust_files()
         .into_iter()
@@ -70,6 +72,88 @@ fn no_crate_that_ships_may_overflow() {
         without.is_empty(),
         "crates without the lint that sums can't overflow: {without:#?}"
     );
+}
+
+/// Where lists are read whole, each with the reason.
+const WHOLE_LISTS: [(&str, &str); 4] = [
+    (
+        "crates/vnode/src/kubelet/usage/mod.rs",
+        "metrics.k8s.io has no pages; how much a target's answer may have is bounded with its connection",
+    ),
+    ("crates/clusters/src/lookup.rs", "yet to be read in pages"),
+    ("crates/controllers/src/fleet.rs", "yet to be read in pages"),
+    ("crates/vnode/src/act/leave.rs", "yet to be read in pages"),
+];
+
+#[test]
+fn every_list_has_a_limit_or_names_its_object() {
+    let mut whole = Vec::new();
+    for (name, text) in rust_files() {
+        let of_crate = name.strip_prefix("crates/").unwrap_or(&name);
+        let of_crate = of_crate.split('/').next().unwrap_or_default();
+        let is_source = name.contains("/src/") && !name.ends_with("/tests.rs");
+        let is_whole = WHOLE_LISTS.iter().any(|(file, _)| *file == name);
+        if !is_source || is_whole || FOR_DEVELOPMENT.contains(&of_crate) {
+            continue;
+        }
+        let lists = unlimited_lists(shipped(&text));
+        whole.extend(lists.into_iter().map(|line| format!("{name}:{line}")));
+    }
+    assert!(
+        whole.is_empty(),
+        "lists without a limit (pilotage_runtime::pages reads pages): {whole:#?}"
+    );
+}
+
+#[test]
+fn a_list_is_judged_by_its_function() {
+    let call = "    let found = pods.list(&params).await;\n";
+    let of = |body: &str| {
+        unlimited_lists(&format!(
+            "async fn before() {{ x.limit(1) }}\nasync fn f() {{\n{body}}}\n"
+        ))
+    };
+    assert_eq!(of(call), [3]);
+    let some = "    let params = ListParams::default().labels(of);\n";
+    assert_eq!(of(&format!("{some}{call}")), [4]);
+    for bounded in [
+        "params.limit(PAGE);",
+        "limit: Some(PAGE),",
+        "params.fields(\"metadata.name=a\");",
+    ] {
+        assert_eq!(of(&format!("    {bounded}\n{call}")), [0; 0], "{bounded}");
+    }
+    let metadata = "    all.list_metadata(&ListParams::default()).await;\n";
+    assert_eq!(of(metadata), [3]);
+    let others = "    self.list(&session.client, url).await;\n    watch.list();\n";
+    assert_eq!(of(others), [0; 0]);
+}
+
+/// Lines of the calls that list by parameters which their function neither limits nor selects by name.
+fn unlimited_lists(text: &str) -> Vec<usize> {
+    let calls = [".list(&", ".list_metadata(&"];
+    let mut lines = Vec::new();
+    for (at, call) in calls.iter().flat_map(|call| text.match_indices(call)) {
+        let (before, after) = text.split_at(at);
+        let argument = after[call.len()..].split(')').next().unwrap_or_default();
+        let begin = before.rfind("fn ").unwrap_or_default();
+        let end = at + after.find("\n}\n").unwrap_or(after.len());
+        let function = &text[begin..end.min(at + after.find("fn ").unwrap_or(after.len()))];
+        let bounds = [
+            ".limit(",
+            "limit: Some(",
+            ".limit = Some(",
+            "metadata.name=",
+        ];
+        // With more arguments it lists something else.
+        let is_bounded =
+            bounds.iter().any(|bound| function.contains(bound)) || argument.contains(',');
+        if !is_bounded {
+            lines.push(before.lines().count());
+        }
+    }
+    lines.sort_unstable();
+    lines
 }
 
 #[test]

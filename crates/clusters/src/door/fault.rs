@@ -127,7 +127,7 @@ pub(crate) fn offence(error: &kube::Error) -> Option<LostReason> {
 pub(crate) fn offence_of_call(error: &CallError) -> Option<LostReason> {
     match error {
         CallError::Api(error) => offence(error),
-        CallError::TimedOut(_) => None,
+        CallError::TimedOut(_) | CallError::Endless(_) => None,
     }
 }
 

@@ -1,22 +1,18 @@
-//! Which objects of a cluster carry finalizers of Pilotage or of Admiralty, and reading lists page by page. It changes
-//! nothing.
+//! Which objects of a cluster carry finalizers of Pilotage or of Admiralty, and reading them. It changes nothing.
 
 use std::fmt::Debug;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::Ingress;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::PartialObjectMeta;
 use kube::discovery::ApiResource;
 use kube::{Api, Client, Resource, ResourceExt};
 use pilotage_api::{ClusterTarget, GROUP, PodChaperon, Target, keys};
-use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
+use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure};
+use pilotage_runtime::pages;
 use serde::de::DeserializeOwned;
-
-/// So many objects are read at once.
-const PAGE: u32 = 500;
 
 /// A cluster couldn't be read.
 #[derive(Debug, thiserror::Error)]
@@ -142,20 +138,10 @@ impl Kind {
         &self,
         api: &Api<DynamicObject>,
         params: ListParams,
-        mut take: impl FnMut(PartialObjectMeta<DynamicObject>),
+        take: impl FnMut(PartialObjectMeta<DynamicObject>),
     ) -> Result<(), ReadError> {
-        let mut params = params.limit(PAGE);
-        loop {
-            let page = call::within(CALL_LIMIT, api.list_metadata(&params)).await;
-            let Some(page) = known(page, &self.resource.group, &self.resource.plural)? else {
-                return Ok(());
-            };
-            page.items.into_iter().for_each(&mut take);
-            let Some(token) = more(page.metadata) else {
-                return Ok(());
-            };
-            params = params.continue_token(&token);
-        }
+        let read = pages::each_metadata(CALL_LIMIT, api, params, take).await;
+        known(read, &self.resource.group, &self.resource.plural)
     }
 }
 
@@ -163,38 +149,21 @@ impl Kind {
 pub(super) async fn each<K>(
     api: &Api<K>,
     params: ListParams,
-    mut take: impl FnMut(K),
+    take: impl FnMut(K),
 ) -> Result<(), ReadError>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    let mut params = params.limit(PAGE);
-    loop {
-        let page = call::within(CALL_LIMIT, api.list(&params)).await;
-        let Some(page) = known(page, &K::group(&()), &K::plural(&()))? else {
-            return Ok(());
-        };
-        page.items.into_iter().for_each(&mut take);
-        let Some(token) = more(page.metadata) else {
-            return Ok(());
-        };
-        params = params.continue_token(&token);
-    }
+    let read = pages::each(CALL_LIMIT, api, params, take).await;
+    known(read, &K::group(&()), &K::plural(&()))
 }
 
-/// The page; none, if the cluster doesn't know the kind. Every cluster knows its own: who doesn't is none.
-fn known<T>(page: Result<T, CallError>, group: &str, plural: &str) -> Result<Option<T>, ReadError> {
-    match page {
-        Err(error) if error.kind() == Failure::NotFound && group == GROUP => Ok(None),
-        page => page
-            .map(Some)
-            .map_err(ReadError::to(format!("list {plural}"))),
+/// Of a kind that the cluster doesn't know there is nothing. Every cluster knows its own: who doesn't is none.
+fn known(read: Result<(), CallError>, group: &str, plural: &str) -> Result<(), ReadError> {
+    match read {
+        Err(error) if error.kind() == Failure::NotFound && group == GROUP => Ok(()),
+        read => read.map_err(ReadError::to(format!("list {plural}"))),
     }
-}
-
-/// Where the next page begins.
-fn more(page: ListMeta) -> Option<String> {
-    page.continue_.filter(|token| !token.is_empty())
 }
 
 #[cfg(test)]
@@ -209,7 +178,7 @@ mod tests {
             let status = Status::failure("no luck", "").with_code(code);
             Err(CallError::Api(kube::Error::Api(status.boxed())))
         };
-        assert!(matches!(known(answer(404), GROUP, "targets"), Ok(None)));
+        assert!(known(answer(404), GROUP, "targets").is_ok());
         assert!(known(answer(403), GROUP, "targets").is_err());
         for (group, plural) in [("", "pods"), ("networking.k8s.io", "ingresses")] {
             assert!(known(answer(404), group, plural).is_err(), "{plural}");

@@ -25,6 +25,7 @@ use pilotage_clusters::{
 };
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_runtime::caught::caught_async;
+use pilotage_runtime::pages::PAGE;
 use pilotage_runtime::serve::PeerCertificates;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -285,7 +286,9 @@ async fn confirm(target: &Target, proxy: &Proxy) -> Result<String, Refusal> {
     };
     let client = target.client().ok_or_else(unknown)?;
     let pods: Api<Pod> = Api::namespaced(client, &proxy.namespace);
-    let mut params = ListParams::default().labels(&format!("{}={}", keys::PARENT_UID, proxy.uid));
+    let mut params = ListParams::default()
+        .labels(&format!("{}={}", keys::PARENT_UID, proxy.uid))
+        .limit(PAGE);
     if let Some(name) = proxy.delegate() {
         params = params.fields(&format!("metadata.name={name}"));
     }
@@ -296,7 +299,7 @@ async fn confirm(target: &Target, proxy: &Proxy) -> Result<String, Refusal> {
         }
         let status = match error {
             CallError::TimedOut(_) => StatusCode::GATEWAY_TIMEOUT,
-            CallError::Api(_) => StatusCode::BAD_GATEWAY,
+            CallError::Api(_) | CallError::Endless(_) => StatusCode::BAD_GATEWAY,
         };
         let why = format!("to look for the pod there failed: {}", error.message());
         Refusal::of_target(target, status, &why)
