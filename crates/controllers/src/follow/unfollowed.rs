@@ -2,7 +2,7 @@
 //!
 //! It is there whatever follows, and must not know what a target has or gives.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -12,6 +12,7 @@ use pilotage_clusters::{Event, Registry, Watch};
 use pilotage_model::followed::{needs, unfollowed};
 use pilotage_runtime::caught::caught;
 use pilotage_runtime::lease::Leadership;
+use pilotage_runtime::slice::Slice;
 use pilotage_sched_driver::publish::{EventType, Occurrence, Recorder, Regarding};
 use tokio_util::sync::CancellationToken;
 
@@ -53,6 +54,7 @@ async fn tell(with: &Unfollowed) {
         let target = with.registry.by_node(node);
         target.is_some_and(|target| is_home(&target, &with.cluster))
     };
+    let mut slice = Slice::begin();
     while let Some(event) = changes.recv().await {
         match caught(|| book.hear(&event, stays)) {
             Ok(Some((regarding, note))) if with.leadership.is_leader() => {
@@ -68,6 +70,24 @@ async fn tell(with: &Unfollowed) {
             Ok(_) => {}
             Err(panic) => tracing::error!(panic, "to see what doesn't follow a pod panicked"),
         }
+        slice.pause().await;
+    }
+}
+
+/// What tells whether a spec may name something else: of a pod that was sent, ephemeral containers alone may come. An
+/// API server that is older than 1.33 counts no generations.
+#[derive(Debug, PartialEq, Eq)]
+struct Version {
+    generation: Option<i64>,
+    ephemeral: usize,
+}
+
+impl Version {
+    fn of(pod: &Pod, spec: &PodSpec) -> Self {
+        Self {
+            generation: pod.metadata.generation,
+            ephemeral: spec.ephemeral_containers.as_ref().map_or(0, Vec::len),
+        }
     }
 }
 
@@ -77,6 +97,8 @@ struct Book {
     kinds: BTreeSet<FollowedKind>,
     /// UIDs of pods that are there, were sent somewhere and name such objects.
     told: HashSet<String>,
+    /// Those that name no such object, as they were when that was seen: a spec is long, and its status changes often.
+    looked_at: HashMap<String, Version>,
     /// All that were there at the start are known.
     synced: bool,
 }
@@ -86,6 +108,7 @@ impl Book {
         Self {
             kinds,
             told: HashSet::new(),
+            looked_at: HashMap::new(),
             synced: false,
         }
     }
@@ -101,6 +124,7 @@ impl Book {
             Event::Deleted(pod) | Event::Gone(pod) => {
                 if let Some(uid) = &pod.metadata.uid {
                     self.told.remove(uid);
+                    self.looked_at.remove(uid);
                 }
                 return None;
             }
@@ -114,7 +138,15 @@ impl Book {
         if self.told.contains(uid) || stays(&node) {
             return None;
         }
-        let note = self.note(spec)?;
+        let version = Version::of(pod, spec);
+        if self.looked_at.get(uid) == Some(&version) {
+            return None;
+        }
+        let Some(note) = self.note(spec) else {
+            self.looked_at.insert(uid.clone(), version);
+            return None;
+        };
+        self.looked_at.remove(uid);
         self.told.insert(uid.clone());
         // One that is bound at the start was told by the process before.
         let is_bound = spec.node_name.as_ref().is_some_and(|node| !node.is_empty());
@@ -216,6 +248,42 @@ mod tests {
         assert_eq!(told(Event::Deleted(bound())), None);
         assert_eq!(told(Event::Gone(old())), None);
         assert!(book.told.is_empty());
+    }
+
+    #[test]
+    fn what_names_nothing_is_looked_at_again_only_when_its_spec_may_have_changed() {
+        let mut book = Book::of(BTreeSet::new());
+        let mut told = |event| book.hear(&event, |_| false).is_some();
+        assert!(!told(Event::Applied(pod(
+            "u",
+            true,
+            NODE,
+            &names_nothing()
+        ))));
+        // No API server lets a spec change like that: this one isn't read.
+        assert!(!told(Event::Applied(pod("u", true, None, &names_all()))));
+        let mut debugged = names_nothing();
+        let from = json!([{ "configMapRef": { "name": "settings" } }]);
+        debugged["ephemeralContainers"] = json!([{ "name": "debug", "envFrom": from }]);
+        assert!(told(Event::Applied(pod("u", true, None, &debugged))));
+        assert!(!told(Event::Applied(pod("u", true, None, &debugged))));
+
+        let mut next = (*pod("v", true, None, &names_nothing())).clone();
+        assert!(!told(Event::Applied(Arc::new(next.clone()))));
+        next.metadata.generation = Some(2);
+        next.spec = pod("v", true, None, &names_all()).spec.clone();
+        assert!(told(Event::Applied(Arc::new(next))));
+
+        let plain = || pod("w", true, None, &names_nothing());
+        assert!(!told(Event::Applied(plain())));
+        for gone in [
+            plain(),
+            pod("u", true, None, &debugged),
+            pod("v", true, None, &debugged),
+        ] {
+            told(Event::Gone(gone));
+        }
+        assert!(book.looked_at.is_empty() && book.told.is_empty());
     }
 
     #[test]
