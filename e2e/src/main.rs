@@ -214,9 +214,13 @@ fn show_roles(summary: &roles::Summary) {
         rights,
         uses,
         spared,
+        doubtful,
     } = summary;
     println!("roles: each of {rights} rights was used, by {uses} sorts of requests");
     for exception in spared {
         println!("roles: an exception that wasn't needed this time: {exception}");
+    }
+    for refusal in doubtful {
+        println!("roles: refused in a target, wanted or for want of a binding: {refusal}");
     }
 }

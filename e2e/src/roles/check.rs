@@ -1,6 +1,6 @@
 //! Holds rights against requests: pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use pilotage_testkit::usage::{Answer, Place, Use, Uses};
@@ -49,6 +49,8 @@ pub(super) struct Checked {
     pub(super) found: Vec<Finding>,
     /// Exceptions of chance that weren't needed this time.
     pub(super) spared: Vec<String>,
+    /// Refusals in targets of which the logs don't show whether they were wanted.
+    pub(super) doubtful: Vec<String>,
 }
 
 pub(super) fn check(grants: &BTreeSet<Grant>, uses: &Uses, exceptions: &Exceptions) -> Checked {
@@ -59,12 +61,24 @@ pub(super) fn check(grants: &BTreeSet<Grant>, uses: &Uses, exceptions: &Exceptio
     let mut given: BTreeSet<String> = BTreeSet::new();
     let mut needed: BTreeSet<String> = BTreeSet::new();
     let (mut found, mut spared) = (Vec::new(), Vec::new());
+    let bound = bound(uses);
+    let mut doubts: BTreeMap<String, (BTreeSet<&Account>, &str)> = BTreeMap::new();
     for (used, run) in uses {
         let Some(role) = role_of(used, grants) else {
             if let Answer::Forbidden(words) = &used.answer {
-                match refusal(used, grants, exceptions) {
+                match refusal(used, grants, &bound, exceptions) {
                     Refusal::Wanted => {}
                     Refusal::Excepted(exception) => needed.extend([exception.to_string()]),
+                    Refusal::Doubtful(roles) => {
+                        let what = format!(
+                            "{}: {} {}, which {roles} would allow",
+                            used.agent, used.verb, used.resource
+                        );
+                        let doubt = doubts
+                            .entry(what)
+                            .or_insert((BTreeSet::new(), run.as_str()));
+                        doubt.0.insert(&used.account);
+                    }
                     Refusal::Wrong => {
                         let told = format!("{}: {words}", told(used, run));
                         found.push(Finding::Forbidden(told));
@@ -147,7 +161,29 @@ pub(super) fn check(grants: &BTreeSet<Grant>, uses: &Uses, exceptions: &Exceptio
     let forbidden = exceptions.forbidden.iter().map(ToString::to_string);
     let needless = forbidden.filter(|exception| !needed.contains(exception));
     found.extend(needless.map(Finding::Needless));
-    Checked { found, spared }
+    let doubtful = doubts.into_iter().map(|(what, (accounts, run))| {
+        let count = accounts.len();
+        format!("{what} (to {count} account(s), first in target/testkit: {run})")
+    });
+    Checked {
+        found,
+        spared,
+        doubtful: doubtful.collect(),
+    }
+}
+
+/// Namespace and name.
+type Account = (String, String);
+
+/// The roles by which each account was let through: they were bound to it, at some time.
+fn bound(uses: &Uses) -> BTreeMap<&Account, BTreeSet<&str>> {
+    let mut bound: BTreeMap<&Account, BTreeSet<&str>> = BTreeMap::new();
+    for used in uses.keys() {
+        if let Answer::Allowed(by) | Answer::Failed(by) | Answer::Created(by) = &used.answer {
+            bound.entry(&used.account).or_default().insert(by);
+        }
+    }
+    bound
 }
 
 /// The role whose right a request used: the asking part's own, or one that was given to a source. None if it used
@@ -208,23 +244,33 @@ fn fits(grant: &Grant, used: &Use, verb: &str) -> bool {
 
 /// What a refused request says of the roles.
 enum Refusal<'e> {
-    /// Nothing: a target gives its source as much as it wants.
+    /// Nothing: the account had the right, elsewhere or at another time, and a target gives as much as it wants.
     Wanted,
+    /// Nobody knows: no role that has the right, which are these, was ever bound to the account. Its target didn't give
+    /// it, or somebody forgot to.
+    Doubtful(String),
     /// Nothing, by this exception.
     Excepted(&'e Forbidden),
     /// One lacks a right.
     Wrong,
 }
 
-fn refusal<'e>(used: &Use, grants: &BTreeSet<Grant>, exceptions: &'e Exceptions) -> Refusal<'e> {
+fn refusal<'e>(
+    used: &Use,
+    grants: &BTreeSet<Grant>,
+    bound: &BTreeMap<&Account, BTreeSet<&str>>,
+    exceptions: &'e Exceptions,
+) -> Refusal<'e> {
     let (namespace, name) = &used.account;
     // Alone under its own name, or all in one process under that of the namespace.
     let is_own = |part: &Part| part.home == *namespace && (part.name == *name || name == namespace);
     let at_home = PARTS.iter().any(is_own);
     let given = |grant: &&Grant| PARTS.iter().all(|part| part.role() != grant.role);
-    let mut given = grants.iter().filter(given);
-    if !at_home && given.any(|grant| fits(grant, used, &used.verb)) {
-        // A source's role has it; that it isn't bound, or not any more, is the target's will.
+    let given = grants.iter().filter(given);
+    let able = given.filter(|grant| !at_home && fits(grant, used, &used.verb));
+    let able: BTreeSet<&str> = able.map(|grant| grant.role.as_str()).collect();
+    let had = bound.get(&used.account);
+    if had.is_some_and(|had| !had.is_disjoint(&able)) {
         return Refusal::Wanted;
     }
     let mut forbidden = exceptions.forbidden.iter();
@@ -236,7 +282,11 @@ fn refusal<'e>(used: &Use, grants: &BTreeSet<Grant>, exceptions: &'e Exceptions)
         );
         (it.agent, it.verb, it.resource) == asked && it.at_home == at_home
     });
-    exception.map_or(Refusal::Wrong, Refusal::Excepted)
+    match exception {
+        Some(exception) => Refusal::Excepted(exception),
+        None if able.is_empty() => Refusal::Wrong,
+        None => Refusal::Doubtful(able.into_iter().collect::<Vec<_>>().join(" or ")),
+    }
 }
 
 fn told(used: &Use, run: &str) -> String {
@@ -448,6 +498,60 @@ mod tests {
             &NONE,
         );
         assert_eq!(text, ["granted and never used: pilotage-source: list pods"]);
+    }
+
+    #[test]
+    fn a_refusal_to_an_account_that_never_had_such_a_role_is_doubtful() {
+        let grants: BTreeSet<_> = [
+            grant("pilotage-source", "list", "pods"),
+            grant("pilotage-source-exec", "create", "pods/exec"),
+        ]
+        .into();
+        let checked = |uses: &[(&str, &str, Answer)]| {
+            let uses = uses.iter().map(|(verb, resource, answer)| {
+                let used = request(ABROAD, verb, resource, answer.clone());
+                (used, "run-1".to_owned())
+            });
+            let uses: Uses = uses.collect();
+            check(&grants, &uses, &NONE)
+        };
+        let no = || Answer::Forbidden(String::new());
+        let by_source = ("list", "pods", allowed("pilotage-source"));
+        // It had the right at another time.
+        let taken = checked(&[by_source.clone(), ("list", "pods", no())]);
+        assert_eq!(taken.doubtful, [""; 0]);
+        // It has another role, and nobody bound this one.
+        let unbound = checked(&[by_source, ("create", "pods/exec", no())]);
+        let told = "controllers: create pods/exec, which pilotage-source-exec would allow (to 1 account(s), first in \
+                    target/testkit: run-1)";
+        assert_eq!(unbound.doubtful, [told]);
+        assert!(
+            !unbound
+                .found
+                .iter()
+                .any(|it| matches!(it, Finding::Forbidden(_)))
+        );
+        // An exception names it.
+        let exceptions = Exceptions {
+            forbidden: &[Forbidden {
+                agent: "controllers",
+                verb: "create",
+                resource: "pods/exec",
+                at_home: false,
+                why: "on purpose",
+            }],
+            ..NONE
+        };
+        let refused = request(ABROAD, "create", "pods/exec", no());
+        let uses: Uses = [(refused, "run-1".to_owned())].into();
+        let named = check(&grants, &uses, &exceptions);
+        assert_eq!(named.doubtful, [""; 0]);
+        assert!(
+            !named
+                .found
+                .iter()
+                .any(|it| matches!(it, Finding::Needless(_)))
+        );
     }
 
     #[test]

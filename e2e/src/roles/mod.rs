@@ -76,6 +76,8 @@ pub struct Summary {
     pub uses: usize,
     /// Exceptions of chance that weren't needed this time: one that never is should go.
     pub spared: Vec<String>,
+    /// Refusals in targets to accounts that never had a role with the right: wanted by a test, or a binding is missing.
+    pub doubtful: Vec<String>,
 }
 
 /// Holds the roles against the logs.
@@ -96,12 +98,17 @@ pub fn run() -> Result<Summary, Error> {
     if !silent.is_empty() {
         return Err(Error::NoLogs(silent.join(", ")));
     }
-    let Checked { found, spared } = check::check(&granted, &uses, &exceptions::EXCEPTIONS);
+    let Checked {
+        found,
+        spared,
+        doubtful,
+    } = check::check(&granted, &uses, &exceptions::EXCEPTIONS);
     if found.is_empty() {
         Ok(Summary {
             rights: granted.len(),
             uses: uses.len(),
             spared,
+            doubtful,
         })
     } else {
         Err(Error::Found(found))
