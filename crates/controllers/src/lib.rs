@@ -19,6 +19,7 @@ pub mod source;
 mod status;
 pub mod summary;
 pub mod target;
+mod teller;
 #[cfg(test)]
 mod testing;
 mod timers;

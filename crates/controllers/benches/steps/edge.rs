@@ -35,15 +35,15 @@ use crate::PROXIES;
 use crate::source::Source;
 
 /// How many virtual nodes there are.
-const TARGETS: usize = 1_000;
+pub(crate) const TARGETS: usize = 1_000;
 /// How many proxies are looked for a place for; the others have gates, and are looked at all the same.
-const FREE: usize = 40;
+pub(crate) const FREE: usize = 40;
 /// How many of them others keep away.
 const SHY: usize = 20;
 /// What has an end comes to it within this.
-const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 /// A scene that has no end of its own lasts so long.
-const SCENE: Duration = Duration::from_secs(3);
+pub(crate) const SCENE: Duration = Duration::from_secs(3);
 
 /// How much an author may write that the scheduler takes.
 const MOST: Most = Most {
@@ -317,7 +317,7 @@ impl Stage {
     }
 }
 
-fn node_name(number: usize) -> String {
+pub(crate) fn node_name(number: usize) -> String {
     format!("admiralty-{}{number:05}", "target-".repeat(33))
 }
 
@@ -355,7 +355,7 @@ fn node(number: usize, value: &str) -> Value {
     })
 }
 
-fn uid(number: usize) -> String {
+pub(crate) fn uid(number: usize) -> String {
     format!("00000000-0000-0000-0000-{number:012}")
 }
 
@@ -375,7 +375,7 @@ fn proxy(number: usize) -> Value {
 }
 
 /// As the webhook makes one.
-fn pod(uid: &str, labels: &Value, spec: &Value) -> Value {
+pub(crate) fn pod(uid: &str, labels: &Value, spec: &Value) -> Value {
     let mut pod = json!({
         "kind": "Pod", "apiVersion": "v1",
         "metadata": {

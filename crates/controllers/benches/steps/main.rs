@@ -1,12 +1,17 @@
-//! The longest single step of the proxy scheduler's edge, and of what says which object follows which pods, among
-//! 10,000 proxies and with what hostile targets, and authors of pods, Services and Ingresses, write.
+//! The longest single step of the edges of proxy scheduler, feedback and candidate scheduler, and of what says which
+//! object follows which pods: among 10,000 proxies, or candidates, with what hostile targets, sources, and authors of
+//! pods, Services and Ingresses, write.
 //!
 //! It owns the scenes; it knows the code only by its public face. `make bench-steps` runs it.
 
 #![expect(clippy::expect_used, reason = "what it makes itself can be read")]
 
 mod edge;
+mod feedback;
+mod polls;
+mod reserve;
 mod source;
+mod unfollowed;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -43,6 +48,9 @@ fn main() -> ExitCode {
         // Each of its scenes is polled thousands of times.
         if std::mem::take(&mut first) {
             edge::play(times);
+            feedback::play(times);
+            reserve::play(times);
+            unfollowed::play(times);
         }
         names(times);
         selectors(times);

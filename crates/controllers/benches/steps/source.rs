@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -19,14 +20,15 @@ use tower::service_fn;
 type Told = BoxStream<'static, Result<Frame<Bytes>, Infallible>>;
 
 /// What is told of each kind from now on.
-type Watches = Arc<Mutex<HashMap<String, mpsc::UnboundedSender<Bytes>>>>;
+type Watches = HashMap<String, Vec<mpsc::UnboundedSender<Bytes>>>;
 
 /// Clones share it.
 #[derive(Clone)]
 pub(crate) struct Source {
     /// By the kinds' plurals.
     lists: Arc<HashMap<&'static str, Bytes>>,
-    watches: Watches,
+    watches: Arc<Mutex<Watches>>,
+    unanswered: Arc<AtomicUsize>,
 }
 
 impl Source {
@@ -35,7 +37,8 @@ impl Source {
         let lists = objects.map(|(plural, items)| (plural, list(&items)));
         Self {
             lists: Arc::new(lists.into()),
-            watches: Watches::default(),
+            watches: Arc::default(),
+            unanswered: Arc::default(),
         }
     }
 
@@ -47,7 +50,10 @@ impl Source {
                 let (status, body) = match source.answer(&request) {
                     Some(answer) => answer,
                     None if is_lease(&request) => granted(request).await,
-                    None => std::future::pending().await,
+                    None => {
+                        source.unanswered.fetch_add(1, Ordering::Relaxed);
+                        std::future::pending().await
+                    }
                 };
                 let answer = Response::builder().status(status);
                 answer
@@ -76,7 +82,9 @@ impl Source {
         if query.contains("watch=") {
             let (tell, told) = mpsc::unbounded_channel();
             let told = stream::unfold(told, |mut told| async { Some((told.recv().await?, told)) });
-            self.watches().insert(plural.to_owned(), tell);
+            let mut watches = self.watches();
+            watches.entry(plural.to_owned()).or_default().push(tell);
+            drop(watches);
             let told = told.map(|line| Ok(Frame::data(line))).boxed();
             return Some((200, told));
         }
@@ -84,7 +92,7 @@ impl Source {
         Some((200, whole(list)))
     }
 
-    fn watches(&self) -> std::sync::MutexGuard<'_, HashMap<String, mpsc::UnboundedSender<Bytes>>> {
+    fn watches(&self) -> std::sync::MutexGuard<'_, Watches> {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -93,13 +101,20 @@ impl Source {
         self.watches().contains_key(plural)
     }
 
+    /// How many writes wait for an answer in vain, or have given it up.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.unanswered.load(Ordering::Relaxed)
+    }
+
     /// Something happens to an object.
     pub(crate) fn tell(&self, plural: &str, type_: &str, object: &Value) {
         // As API servers write it, the type first.
         let line = format!("{{\"type\":\"{type_}\",\"object\":{object}}}\n");
-        let watches = self.watches();
-        let watch = watches.get(plural).expect("a watch");
-        watch.send(line.into()).expect("a watch that goes on");
+        let line = Bytes::from(line);
+        let mut watches = self.watches();
+        let watching = watches.get_mut(plural).expect("a watch");
+        watching.retain(|watch| watch.send(line.clone()).is_ok());
+        assert!(!watching.is_empty(), "no watch goes on");
     }
 }
 

@@ -41,7 +41,9 @@ pub use pilotage_model::virtual_node::tell_labels;
 pub use args::AskArgs;
 pub use metrics::AskMetrics;
 pub use port::{Feed, Inbox, Port, connect};
-pub use told::{Teller, run_told};
+pub use told::run_told;
+
+pub use crate::teller::Teller;
 
 use crate::fleet::{Fleet, FleetMetrics};
 use crate::target::mistakes;

@@ -7,6 +7,7 @@
 mod act;
 mod edge;
 pub mod rbac;
+mod told;
 
 use std::sync::Arc;
 
@@ -20,6 +21,10 @@ use pilotage_proxy::Settings;
 use pilotage_runtime::{lease::Leadership, ready::Gate};
 use pilotage_sched_driver::publish::Recorder;
 use tokio_util::sync::CancellationToken;
+
+pub use told::run_told;
+
+pub use crate::teller::Teller;
 
 use crate::fleet::{Fleet, FleetMetrics};
 
