@@ -2,7 +2,8 @@
 # Provides the real parts that tests and demo run: builds each tool once into a
 # cache of the user and links it into target/tools/. See README.md beside it.
 #
-#   build.sh [TOOL…]     TOOL: kubernetes oracle etcd kwok helm kubeconform kind metrics-server image; default: these
+#   build.sh [TOOL…]     TOOL: kubernetes oracle etcd kwok helm kubeconform kind metrics-server image promql-check
+#                        cert-manager prometheus-operator; default: these
 #                        or an older Kubernetes, for clusters of other versions: kubernetes-1.34
 #
 # Nothing is printed when nothing had to be done.
@@ -11,7 +12,8 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 target=$(cd "$here/../.." && pwd -P)/target/tools
 
-all_tools='kubernetes oracle etcd kwok helm kubeconform kind metrics-server image'
+all_tools='kubernetes oracle etcd kwok helm kubeconform kind metrics-server image promql-check cert-manager
+prometheus-operator'
 
 # An older Kubernetes has a directory of its own beside this script, and is linked below target/tools/1.34.
 older() {
@@ -25,16 +27,28 @@ older() {
 subdirectory() {
 	case $1 in
 	kubernetes-*) echo "/${1#kubernetes-}" ;;
+	cert-manager | prometheus-operator) echo /crds ;;
 	esac
 }
 
-# The commands that a tool's module provides, by the names they are linked as.
+# The definitions of other projects' kinds that a tool's module has as files: only these are taken from it.
+definitions() {
+	case $1 in
+	cert-manager) printf 'deploy/crds/cert-manager.io_%s.yaml\n' certificates issuers ;;
+	prometheus-operator)
+		printf 'example/prometheus-operator-crd/monitoring.coreos.com_%s.yaml\n' prometheusrules servicemonitors
+		;;
+	esac
+}
+
+# The commands or files that a tool's module provides, by the names they are linked as.
 binaries() {
 	case $1 in
 	kubernetes) echo kube-apiserver kube-controller-manager kube-scheduler kubectl ;;
 	kubernetes-*) echo kube-apiserver kube-controller-manager ;;
 	oracle) echo kube-scheduler-oracle ;;
 	image) echo image-tool ;;
+	cert-manager | prometheus-operator) definitions "$1" | sed 's|.*/||' | tr '\n' ' ' ;;
 	*) echo "$1" ;;
 	esac
 }
@@ -51,6 +65,9 @@ main_module() {
 	kind) echo sigs.k8s.io/kind ;;
 	metrics-server) echo sigs.k8s.io/metrics-server ;;
 	image) echo github.com/google/go-containerregistry ;;
+	promql-check) echo github.com/prometheus/prometheus ;;
+	cert-manager) echo github.com/cert-manager/cert-manager ;;
+	prometheus-operator) echo github.com/prometheus-operator/prometheus-operator ;;
 	esac
 }
 
@@ -72,7 +89,7 @@ module() {
 packages() {
 	case $1 in
 	oracle) echo ./oracle ;;
-	image) echo . ;;
+	image | promql-check) echo . ;;
 	*) echo tool ;;
 	esac
 }
@@ -130,17 +147,26 @@ cache_key() {
 		cat "$here/$(module "$tool")/go.mod" "$here/$(module "$tool")/go.sum"
 		case $tool in
 		oracle) cat "$here/kubernetes/oracle/"*.go ;;
-		image) cat "$here/image/"*.go ;;
+		image | promql-check) cat "$here/$tool/"*.go ;;
+		cert-manager | prometheus-operator) definitions "$tool" ;;
 		esac
 	} | git hash-object --stdin | cut -c1-16
 }
 
-# Whether a directory holds all commands of a tool.
+# Whether a tool's command, which can be run, or file is there.
+is_there() {
+	case $1 in
+	*.yaml) [ -s "$1" ] ;;
+	*) [ -x "$1" ] ;;
+	esac
+}
+
+# Whether a directory holds all commands or files of a tool.
 has_all() {
 	local directory=$1 name
 	shift
 	for name in "$@"; do
-		[ -x "$directory/$name" ] || return 1
+		is_there "$directory/$name" || return 1
 	done
 }
 
@@ -165,7 +191,7 @@ link_ready_made() {
 	for tool in "$@"; do
 		for name in $(binaries "$tool"); do
 			name=$(subdirectory "$tool")/$name
-			[ -x "$directory/${name#/}" ] || missing="$missing ${name#/}"
+			is_there "$directory/${name#/}" || missing="$missing ${name#/}"
 		done
 	done
 	[ -z "$missing" ] || fail "PILOTAGE_TOOLS_DIR=$PILOTAGE_TOOLS_DIR lacks:$missing"
@@ -248,6 +274,17 @@ await_build() {
 	return $status
 }
 
+# Copies definitions from a tool's module, whose checksum Go compares. Run in the directory of its go.mod.
+take_definitions() {
+	local tool=$1 result=$2 module file
+	go mod download "$(main_module "$tool")"
+	module=$(go list -m -f '{{.Dir}}' "$(main_module "$tool")")
+	for file in $(definitions "$tool"); do
+		cp "$module/$file" "$result/"
+		chmod u+w "$result/${file##*/}"
+	done
+}
+
 # Builds a tool into its place in the cache.
 build_tool() {
 	local tool=$1 place=$2 names title elapsed started=$SECONDS
@@ -277,6 +314,10 @@ build_tool() {
 		# Everything that could make one user's build differ from another's.
 		export GOOS GOARCH GOTOOLCHAIN=local GOFLAGS=-mod=readonly GOWORK=off GO111MODULE=on CGO_ENABLED=0
 		export GOTMPDIR="$stage/tmp"
+		if [ -n "$(definitions "$tool")" ]; then
+			take_definitions "$tool" "$result"
+			exit
+		fi
 		exec go build -o "$result" -buildvcs=false -trimpath -tags "$(tags "$tool")" \
 			-ldflags "$(linker_flags "$tool" "$(version "$tool")")$(date_flags "$tool")" "$(packages "$tool")"
 	) >"$stage/log" 2>&1 &

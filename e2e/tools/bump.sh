@@ -31,6 +31,9 @@ helm) module=helm.sh/helm/v4 commands=helm ;;
 kubeconform) module=github.com/yannh/kubeconform commands=kubeconform ;;
 kind) module=sigs.k8s.io/kind commands='' ;;
 metrics-server) module=sigs.k8s.io/metrics-server commands=metrics-server ;;
+promql-check) module=github.com/prometheus/prometheus commands=none ;;
+cert-manager) module=github.com/cert-manager/cert-manager commands=none ;;
+prometheus-operator) module=github.com/prometheus-operator/prometheus-operator commands=none ;;
 *) usage ;;
 esac
 
@@ -50,13 +53,15 @@ pin() {
 	rm -f go.sum
 	{
 		printf 'module github.com/pilotage/pilotage/e2e/%s\n\ngo 1.26.0\n\n' "$directory"
-		if [ -z "$commands" ]; then
-			printf 'tool %s\n\n' "$module"
-		else
+		case $commands in
+		none) ;;
+		'') printf 'tool %s\n\n' "$module" ;;
+		*)
 			printf 'tool (\n'
 			for command in $commands; do printf '\t%s/cmd/%s\n' "$module" "$command"; done
 			printf ')\n\n'
-		fi
+			;;
+		esac
 		# An older one behaves as the Go of its release did.
 		case $tool in
 		kubernetes-*) awk '/^godebug default=/ { print $0 "\n" }' "$published" ;;
@@ -77,7 +82,11 @@ pin() {
 			printf ')\n'
 		fi
 	} >go.mod
-	go mod tidy
+	case $tool in
+	# Files are taken from these, and no package: tidying would leave nothing of them.
+	cert-manager | prometheus-operator) go mod download "$module" ;;
+	*) go mod tidy ;;
+	esac
 }
 
 pin "tools/$tool" "$commands"
