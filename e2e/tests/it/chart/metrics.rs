@@ -5,15 +5,14 @@ use std::fs;
 
 use serde_json::Value;
 
+use super::promql::{self, Asked};
 use crate::reference;
 use crate::workspace::{root, rust_files, shipped};
 
 /// Ends of names that a histogram, a counter or an info has in Prometheus beside that of its family.
 const ENDS: [&str; 5] = ["_bucket", "_count", "_sum", "_total", "_info"];
-/// Of our metrics, with their first words.
-const OURS: [&str; 4] = ["pilotage_", "scheduler_", "process_", "leader_election_"];
-/// Labels that Prometheus adds, and that of buckets.
-const ADDED: [&str; 3] = ["namespace", "pod", "le"];
+/// Labels that Prometheus adds.
+const ADDED: [&str; 2] = ["namespace", "pod"];
 
 /// Families that are served only once something rare has happened: by the names that code registers them by.
 const RARE: [(&str, &str); 3] = [
@@ -53,6 +52,30 @@ fn expressions() -> Vec<String> {
         .collect()
 }
 
+/// What alerts and dashboard ask for, each with its text.
+fn asked() -> Vec<(String, Asked)> {
+    let texts = expressions();
+    let borrowed: Vec<_> = texts.iter().map(String::as_str).collect();
+    let answers = promql::parse(&borrowed);
+    let all = texts.into_iter().zip(answers);
+    all.map(|(text, answer)| match answer {
+        Ok(asked) => (text, asked),
+        Err(error) => panic!("{error} in {text}"),
+    })
+    .collect()
+}
+
+#[test]
+fn prometheus_understands_every_expression() {
+    let asked = asked();
+    let metrics: BTreeSet<_> = asked
+        .iter()
+        .flat_map(|(_, asked)| &asked.selectors)
+        .map(|selector| &selector.metric)
+        .collect();
+    assert!(metrics.len() >= 20, "{metrics:?}");
+}
+
 #[test]
 fn each_alert_has_its_line_in_the_guide() {
     let alerts = fs::read_to_string(root().join("charts/pilotage/files/alerts.yaml")).unwrap();
@@ -72,72 +95,10 @@ fn each_alert_has_its_line_in_the_guide() {
     );
 }
 
-/// What isn't closed in an expression, or closes nothing.
-fn unclosed(expression: &str) -> Option<char> {
-    let mut open = Vec::new();
-    let mut letters = expression.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' => loop {
-                match letters.next() {
-                    None => return Some('"'),
-                    Some('"') => break,
-                    // What follows is a letter of the text.
-                    Some('\\') => {
-                        letters.next();
-                    }
-                    Some(_) => {}
-                }
-            },
-            '(' => open.push(')'),
-            '[' => open.push(']'),
-            '{' => open.push('}'),
-            ')' | ']' | '}' if open.pop() != Some(letter) => return Some(letter),
-            _ => {}
-        }
-    }
-    open.pop()
-}
-
-#[test]
-fn brackets_close_in_every_expression() {
-    for text in expressions() {
-        assert_eq!(unclosed(&text), None, "{text}");
-    }
-    for (wrong, what) in [
-        ("sum(rate(a[5m])", ')'),
-        ("a{b=\"}\"", '}'),
-        ("sum by (a)) (b)", ')'),
-        ("rate(a[5m)]", ')'),
-        ("a{b=\"}", '"'),
-    ] {
-        assert_eq!(unclosed(wrong), Some(what), "{wrong}");
-    }
-}
-
-fn is_word(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_'
-}
-
 /// The family of one of our metrics.
 fn family(name: &str) -> &str {
     let end = ENDS.iter().find_map(|end| name.strip_suffix(end));
     end.unwrap_or(name)
-}
-
-/// The families that an expression asks for.
-fn families(expression: &str) -> impl Iterator<Item = &str> {
-    expression
-        .split(|c| !is_word(c))
-        .filter(|word| OURS.iter().any(|start| word.starts_with(start)))
-        .map(family)
-}
-
-/// The families that are asked for.
-fn asked() -> BTreeSet<String> {
-    let all = expressions();
-    let all = all.iter().flat_map(|text| families(text));
-    all.map(str::to_owned).collect()
 }
 
 /// A series that is served: its name, its labels and its value.
@@ -167,44 +128,130 @@ pub(super) fn sum(texts: &[String], name: &str, labels: &[(&str, &str)]) -> f64 
     found.map(|(_, _, value)| value).sum()
 }
 
-/// Fails if an expression selects, or sorts, by a label that none of the served series has.
-fn by_labels_that_exist(texts: &[String]) {
-    let mut has = BTreeMap::<&str, BTreeSet<&str>>::new();
-    for (name, labels, _) in series(texts) {
-        has.entry(family(name)).or_default().extend(labels.keys());
+/// What processes show at one moment.
+struct Shown<'a> {
+    /// Each family with its type.
+    families: BTreeMap<&'a str, &'a str>,
+    /// The labels of each series, by its name.
+    labels: BTreeMap<&'a str, BTreeSet<&'a str>>,
+    /// Families that code registers, and of which nothing need have been served.
+    rare: BTreeSet<&'static str>,
+}
+
+impl<'a> Shown<'a> {
+    fn of(texts: &'a [String]) -> Self {
+        let lines = texts.iter().flat_map(|text| text.lines());
+        let families = lines.filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+        let mut labels = BTreeMap::<&str, BTreeSet<&str>>::new();
+        for (name, has, _) in series(texts) {
+            labels.entry(name).or_default().extend(has.keys());
+        }
+        let sources = rust_files();
+        let is_registered = |name: &str| {
+            let literal = format!("\"{name}\",");
+            let mut files = sources.iter().filter(|(file, _)| file.contains("/src/"));
+            files.any(|(_, text)| shipped(text).contains(&literal))
+        };
+        let rare = RARE.into_iter().filter(|&(_, name)| is_registered(name));
+        Self {
+            families: families.collect(),
+            labels,
+            rare: rare.map(|(family, _)| family).collect(),
+        }
     }
-    for text in expressions() {
-        let known = families(&text).filter_map(|family| has.get(family));
-        let known: BTreeSet<&str> = known.flatten().copied().chain(ADDED).collect();
-        let selectors = text.split('{').skip(1).map(|rest| rest.split('}').next());
-        let sorted = ["by (", "on ("].map(|word| text.split(word).skip(1));
-        let sorted = sorted.into_iter().flatten();
-        let lists = selectors.chain(sorted.map(|rest| rest.split(')').next()));
-        let words = lists.flatten().flat_map(|list| list.split(','));
-        let words = words.filter_map(|word| word.trim().split(|c| !is_word(c)).next());
-        let unknown: Vec<_> = words
-            .filter(|word| !word.is_empty() && !known.contains(word))
-            .collect();
-        let is_rare = families(&text).all(|family| !has.contains_key(family));
-        assert!(
-            unknown.is_empty() || is_rare,
-            "{unknown:?} in {text}; there are {known:?}"
-        );
+
+    /// Whether there is, or can be, such a series: of its type a family has only some ends of names.
+    fn has(&self, metric: &str) -> bool {
+        let family = family(metric);
+        let ends: &[&str] = match self.families.get(family) {
+            Some(&"counter") => &["_total"],
+            Some(&"histogram") => &["_bucket", "_count", "_sum"],
+            Some(&"info") => &["_info"],
+            Some(_) => &[""],
+            None => return self.rare.contains(family),
+        };
+        ends.iter()
+            .any(|end| metric.strip_suffix(end) == Some(family))
+    }
+
+    /// Whether series of this name have this label.
+    fn has_label(&self, metric: &str, label: &str) -> bool {
+        let is_there = match self.labels.get(metric) {
+            Some(labels) => labels.contains(label),
+            // Nothing happened here that it counts.
+            None => match label {
+                "part" => true,
+                "le" => metric.ends_with("_bucket"),
+                _ => reference::tells_of_label(family(metric), label),
+            },
+        };
+        is_there || ADDED.contains(&label)
+    }
+
+    /// What an expression asks for that nobody shows.
+    fn lacks(&self, asked: &Asked) -> Vec<String> {
+        let mut lacks = Vec::new();
+        for selector in &asked.selectors {
+            let metric = &selector.metric;
+            if !self.has(metric) {
+                lacks.push(metric.clone());
+            }
+            for matcher in &selector.matchers {
+                if !self.has_label(metric, &matcher.label) {
+                    lacks.push(format!("{metric}{{{}}}", matcher.label));
+                }
+            }
+        }
+        for list in &asked.lists {
+            for label in &list.labels {
+                let mut metrics = list.metrics.iter();
+                if !metrics.any(|metric| self.has_label(metric, label)) {
+                    lacks.push(format!("{}{{{label}}}", list.metrics.join("|")));
+                }
+            }
+        }
+        lacks
+    }
+}
+
+#[test]
+fn what_nobody_shows_is_found() {
+    let text = "# TYPE a counter\na_total{b=\"x\"} 1\n# TYPE c histogram\nc_bucket{le=\"1\"} 0\n\
+                # TYPE d gauge\nd 1\n# TYPE e info\ne_info{f=\"x\"} 1\n";
+    let texts = [text.to_owned()];
+    let shown = Shown::of(&texts);
+    let cases: [(&str, &[&str]); 10] = [
+        ("sum by (b, pod) (a_total)", &[]),
+        ("sum by (f) (d * on (namespace) group_left (f) e_info)", &[]),
+        (
+            "histogram_quantile(0.5, sum by (le) (rate(c_bucket[5m])))",
+            &[],
+        ),
+        (
+            "pilotage_candidate_refusals_total{plugin=\"x\",part=\"y\"}",
+            &[],
+        ),
+        ("rate(a[5m]) + c + d_total + e", &["a", "c", "d_total", "e"]),
+        ("g", &["g"]),
+        ("a_total{f=\"x\"}", &["a_total{f}"]),
+        ("sum by (f) (a_total)", &["a_total{f}"]),
+        ("a_total > on (b) e_info", &["e_info{b}"]),
+        (
+            "pilotage_candidate_refusals_total{why=\"x\"}",
+            &["pilotage_candidate_refusals_total{why}"],
+        ),
+    ];
+    for (text, lacks) in cases {
+        let asked = promql::parse(&[text]).remove(0).unwrap();
+        assert_eq!(shown.lacks(&asked), lacks, "{text}");
     }
 }
 
 /// Label and value of each comparison in an expression, but for those with nothing.
-fn compared(expression: &str) -> Vec<(&str, &str)> {
-    let selectors = expression.split('{').skip(1);
-    let selectors = selectors.filter_map(|rest| rest.split('}').next());
-    let pairs = selectors.flat_map(|selector| selector.split(','));
-    let pairs = pairs.filter_map(|pair| {
-        let pair = pair.trim();
-        let (label, rest) = pair.split_at(pair.find(|c| !is_word(c))?);
-        let value = rest.trim_start_matches(['=', '!', '~']).trim_matches('"');
-        Some((label, value))
-    });
-    pairs.filter(|(_, value)| !value.is_empty()).collect()
+fn compared(asked: &Asked) -> impl Iterator<Item = (&str, &str)> {
+    let matchers = asked.selectors.iter().flat_map(|it| &it.matchers);
+    let pairs = matchers.map(|it| (it.label.as_str(), it.value.as_str()));
+    pairs.filter(|(_, value)| !value.is_empty())
 }
 
 /// Why a label never has such a value, if so. Of an expression `NAME.+` the beginning counts.
@@ -223,8 +270,8 @@ fn fault(label: &str, value: &str) -> Option<String> {
 
 #[test]
 fn alerts_and_dashboard_compare_with_values_that_the_code_gives() {
-    let all = expressions();
-    let compared: BTreeSet<_> = all.iter().flat_map(|text| compared(text)).collect();
+    let all = asked();
+    let compared: BTreeSet<_> = all.iter().flat_map(|(_, asked)| compared(asked)).collect();
     for (label, value) in &compared {
         let fault = fault(label, value);
         assert_eq!(fault, None, "{label} is compared with {value}");
@@ -239,7 +286,8 @@ fn alerts_and_dashboard_compare_with_values_that_the_code_gives() {
 fn a_value_that_no_metric_has_is_found() {
     let text =
         "sum(a{state=\"gone\",part!=\"\", name=~\"pilotage-.+\"}) > on (x) b{colour!=\"red\"}";
-    let found = compared(text);
+    let asked = promql::parse(&[text]).remove(0).unwrap();
+    let found: Vec<_> = compared(&asked).collect();
     assert_eq!(
         found,
         [
@@ -255,42 +303,22 @@ fn a_value_that_no_metric_has_is_found() {
     assert_eq!(faults, [true, false, true]);
 }
 
-/// Fails if one of these processes should have served a metric that is asked for, and none did.
+/// Fails if one of these processes should have served a metric or a label that is asked for, and none did.
 pub(super) fn served(texts: &[String]) {
-    let families: BTreeSet<_> = texts
+    let shown = Shown::of(texts);
+    let untold: Vec<_> = shown
+        .families
         .iter()
-        .flat_map(|text| text.lines())
-        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
-        .map(str::to_owned)
-        .collect();
-    let asked = asked();
-    assert!(asked.len() >= 10, "{asked:?}");
-    let sources = rust_files();
-    let is_registered = |family: &str| {
-        let rare = RARE.iter().find(|(name, _)| *name == family);
-        rare.is_some_and(|(_, registered)| {
-            let literal = format!("\"{registered}\",");
-            let mut texts = sources
-                .iter()
-                .filter(|(file, _)| file.contains("/src/"))
-                .map(|(_, text)| shipped(text));
-            texts.any(|text| text.contains(&literal))
-        })
-    };
-    let untold: Vec<_> = texts
-        .iter()
-        .flat_map(|text| text.lines())
-        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
         .filter(|(family, kind)| !reference::tells_of(family, kind))
         .collect();
     assert!(untold.is_empty(), "docs/reference.md lacks {untold:?}");
-    let missing: Vec<_> = asked
-        .difference(&families)
-        .filter(|family| !is_registered(family))
-        .collect();
-    assert!(
-        missing.is_empty(),
-        "nobody serves {missing:?}; there are {families:#?}"
-    );
-    by_labels_that_exist(texts);
+    for (text, asked) in asked() {
+        let lacks = shown.lacks(&asked);
+        assert!(
+            lacks.is_empty(),
+            "nobody shows {lacks:?} of {text}; there are {:#?} with {:#?}",
+            shown.families,
+            shown.labels
+        );
+    }
 }

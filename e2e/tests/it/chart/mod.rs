@@ -1,7 +1,7 @@
 //! The Helm chart: how its values files are rendered here, and that what it takes from the code is of today.
 //!
-//! What is asked of the renderings is in the modules: `earlier`, `flags`, `golden`, `install`, `metrics`, `older`,
-//! `roles`, `schemas`.
+//! What is asked of the renderings is in the modules: `earlier`, `flags`, `golden`, `install`, `metrics` with `promql`,
+//! `older`, `roles`, `schemas`.
 
 mod earlier;
 mod flags;
@@ -9,6 +9,7 @@ mod golden;
 mod install;
 mod metrics;
 mod older;
+mod promql;
 mod roles;
 mod schemas;
 

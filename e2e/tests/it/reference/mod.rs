@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use crate::workspace::root;
 
-pub(crate) use words::tells_of;
+pub(crate) use words::{tells_of, tells_of_label};
 
 /// Set by `make reference`: write what is generated instead of comparing it.
 const WRITE: &str = "PILOTAGE_WRITE_REFERENCE";

@@ -263,13 +263,24 @@ fn each_metric_is_told_in_its_own_words() {
     );
 }
 
-/// Whether the reference has a metric that a process serves, with its type. The name is that of its family.
-pub(crate) fn tells_of(family: &str, kind: &str) -> bool {
+/// The types and words that the reference has for a metric. The name is that of its family.
+fn told(family: &str) -> impl Iterator<Item = (String, String)> {
     let ends = ["", "_total", "_info"];
     let names = ends.map(|end| format!("{family}{end}"));
-    let told = metrics(&document());
-    told.iter()
-        .any(|(name, type_, _)| names.contains(name) && type_ == kind)
+    let all = metrics(&document()).into_iter();
+    all.filter(move |(name, ..)| names.contains(name))
+        .map(|(_, kind, words)| (kind, words))
+}
+
+/// Whether the reference has a metric that a process serves, with its type.
+pub(crate) fn tells_of(family: &str, kind: &str) -> bool {
+    told(family).any(|(type_, _)| type_ == kind)
+}
+
+/// Whether the reference names this label of a metric.
+pub(crate) fn tells_of_label(family: &str, label: &str) -> bool {
+    let label = format!("`{label}`");
+    told(family).any(|(_, words)| words.contains(&label))
 }
 
 #[test]
