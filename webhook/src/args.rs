@@ -18,6 +18,9 @@ pub const DEFAULT_SECRET: &str = "pilotage-webhook-tls";
 /// Name of the Service in front of the webhook.
 pub const DEFAULT_SERVICE: &str = "pilotage-webhook";
 
+/// The most that [`WebhookArgs::shutdown_delay`] may be: a process ends within 25 s, open reviews included.
+pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(9);
+
 /// Flags of the webhook.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Webhook")]
@@ -25,6 +28,13 @@ pub struct WebhookArgs {
     /// Address to serve admission reviews on, over TLS. Port 0 takes a free port.
     #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:9443")]
     pub webhook_addr: SocketAddr,
+
+    /// How long the webhook goes on after SIGTERM, for API servers that learn late that it ends. At most 9s.
+    ///
+    /// From the signal on it isn't ready. Afterwards it answers open reviews and ends. In `pilotage all`, no other
+    /// replica takes over the Leases before that.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
+    pub shutdown_delay: Duration,
 
     /// URL by which the API server reaches this webhook, if it isn't a Service of the same cluster.
     ///
@@ -106,6 +116,9 @@ pub enum ArgsError {
     /// The URL can't be called by an API server.
     #[error("--webhook-url {0:?} is not of the form https://HOST[:PORT][/PATH], without query")]
     Url(String),
+    /// The process would end before it has answered.
+    #[error("--shutdown-delay {0:?} is longer than {most:?}", most = LONGEST_DELAY)]
+    ShutdownDelay(Duration),
     /// The certificates' times don't fit.
     #[error(transparent)]
     Timings(#[from] TimingsError),
@@ -139,6 +152,8 @@ pub enum CertificateSource {
 pub struct Options {
     /// Address to serve on.
     pub addr: SocketAddr,
+    /// How long to go on after the end was asked for.
+    pub shutdown_delay: Duration,
     /// How the API server reaches it.
     pub reach: Reach,
     /// Who may write records.
@@ -152,6 +167,9 @@ pub struct Options {
 impl WebhookArgs {
     /// The checked options; `namespace` is where this process runs.
     pub fn to_options(&self, namespace: &str) -> Result<Options, ArgsError> {
+        if self.shutdown_delay > LONGEST_DELAY {
+            return Err(ArgsError::ShutdownDelay(self.shutdown_delay));
+        }
         let reach = match &self.webhook_url {
             Some(url) if host(url).is_none() || url.contains(['?', '#', '@']) => {
                 return Err(ArgsError::Url(url.clone()));
@@ -189,6 +207,7 @@ impl WebhookArgs {
         };
         Ok(Options {
             addr: self.webhook_addr,
+            shutdown_delay: self.shutdown_delay,
             reach,
             writers,
             manage_configuration: self.manage_configuration,
@@ -253,6 +272,7 @@ mod tests {
         let options = options(&[]).unwrap();
         assert_eq!(options.reach.names(), ["pilotage-webhook.pilotage.svc"]);
         assert!(options.manage_configuration);
+        assert_eq!(options.shutdown_delay, Duration::from_secs(5));
         assert!(matches!(
             options.certificates,
             CertificateSource::Own { namespace, secret, .. } if namespace == "pilotage" && secret == DEFAULT_SECRET
@@ -300,6 +320,9 @@ mod tests {
             options(&["--ca-validity=24h"]),
             Err(ArgsError::Timings(_))
         ));
+        assert!(options(&["--shutdown-delay=9s"]).is_ok());
+        let error = options(&["--shutdown-delay=10s"]).unwrap_err();
+        assert_eq!(error.to_string(), "--shutdown-delay 10s is longer than 9s");
         for args in [
             &["--tls-cert-file=a"][..],
             &["--record-writer="],

@@ -3,6 +3,7 @@
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -26,6 +27,8 @@ use crate::shares::Shares;
 /// Threads that answer, at least and at most.
 const FEWEST: usize = 2;
 const MOST: usize = 4;
+/// For open reviews to be answered once no new one is let in: no API server waits for one that long.
+const LAST_ANSWERS: Duration = Duration::from_secs(15);
 
 /// Why the webhook can't start or go on.
 #[derive(Debug, Error)]
@@ -50,8 +53,8 @@ pub enum RunError {
     Task(#[from] TaskError),
 }
 
-/// Runs the webhook until `token` is cancelled, then answers open requests and returns. It is ready once it has a
-/// certificate and its configuration is installed. Replicas need no leader: they share a Secret by compare-and-swap,
+/// Runs the webhook until `token` is cancelled. Then it goes on for the time of the options, answers open requests and
+/// returns. It is ready once it has a certificate and its configuration is installed. Replicas need no leader: they share a Secret by compare-and-swap,
 /// and apply the same configuration.
 pub fn run(
     options: Options,
@@ -65,7 +68,11 @@ pub fn run(
         let has_certificate = health.gate("webhook has a certificate");
         let installed = health.gate("admission configuration installed");
         let certificates = Certificates::new();
-        let server = TlsServer::bind(options.addr, &certificates, ServeLimits::default()).await?;
+        let limits = ServeLimits {
+            drain: LAST_ANSWERS,
+            ..ServeLimits::default()
+        };
+        let server = TlsServer::bind(options.addr, &certificates, limits).await?;
         let port = server.local_addr().port();
         let mut tasks = Tasks::new(token.clone());
 
@@ -126,13 +133,35 @@ pub fn run(
         );
         let threads = threads();
         let router = router(metrics, Shares::of(threads), notify);
+        let closing = CancellationToken::new();
+        let server = server.serve_apart("webhook", threads, router, closing.clone());
         tasks.essential(
             "webhook server",
-            server.serve_apart("webhook", threads, router, token.clone()),
+            outlast(server, closing, token, options.shutdown_delay),
         );
         Ok(tasks.join().await?)
     }
     .boxed()
+}
+
+/// Runs a server, and closes it so long after the end was asked for. Some API servers learn late that this process
+/// goes, and ask it until then.
+async fn outlast<E>(
+    server: impl Future<Output = Result<(), E>>,
+    closing: CancellationToken,
+    token: CancellationToken,
+    delay: Duration,
+) -> Result<(), E> {
+    tokio::pin!(server);
+    let over = async {
+        token.cancelled().await;
+        tokio::time::sleep(delay).await;
+    };
+    tokio::select! {
+        ended = &mut server => return ended,
+        () = over => closing.cancel(),
+    }
+    server.await
 }
 
 /// So many reviews are judged at once: few, since each is short, and others need cores, too; but more than one, since
@@ -254,4 +283,49 @@ async fn read(path: &Path) -> Result<String, RunError> {
             path: path.to_owned(),
             source,
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use pilotage_runtime::shutdown::DRAIN_LIMIT;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::args::LONGEST_DELAY;
+
+    const DELAY: Duration = Duration::from_secs(5);
+
+    #[tokio::test(start_paused = true)]
+    async fn the_server_closes_some_time_after_the_end_was_asked_for() {
+        let (closing, token) = (CancellationToken::new(), CancellationToken::new());
+        let closed = closing.clone();
+        let server = async move {
+            closed.cancelled().await;
+            Ok::<_, Infallible>(())
+        };
+        let running = tokio::spawn(outlast(server, closing.clone(), token.clone(), DELAY));
+        tokio::time::sleep(DELAY * 2).await;
+        assert!(!closing.is_cancelled(), "nobody has asked");
+        token.cancel();
+        let asked = Instant::now();
+        running.await.unwrap().unwrap();
+        assert_eq!(asked.elapsed(), DELAY);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_fails_is_not_waited_for() {
+        let (closing, token) = (CancellationToken::new(), CancellationToken::new());
+        token.cancel();
+        let began = Instant::now();
+        let ended = outlast(async { Err("no port") }, closing, token, DELAY).await;
+        assert_eq!(ended, Err("no port"));
+        assert!(began.elapsed().is_zero());
+    }
+
+    #[test]
+    fn reviews_are_answered_before_the_process_gives_up() {
+        assert!(LONGEST_DELAY + LAST_ANSWERS < DRAIN_LIMIT);
+    }
 }

@@ -57,7 +57,7 @@ spec:
       imagePullSecrets:
       - name: {{ . }}
       {{- end }}
-      # Work drains for up to 25 s, after what preStop takes, and the Lease is given back.
+      # Work drains for up to 25 s, and the Lease is given back.
       terminationGracePeriodSeconds: 40
       securityContext:
         runAsNonRoot: true
@@ -96,13 +96,6 @@ spec:
         - name: kubelet
           containerPort: 10250
           protocol: TCP
-        {{- end }}
-        {{- if eq .part "webhook" }}
-        # It takes some time until all API servers know that this pod goes: it answers them meanwhile.
-        lifecycle:
-          preStop:
-            sleep:
-              seconds: 5
         {{- end }}
         livenessProbe:
           httpGet:

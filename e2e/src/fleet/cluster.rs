@@ -194,6 +194,8 @@ impl Cluster {
             // The API server reaches it at the port that it takes.
             flags.push("--webhook-addr=127.0.0.1:0".to_owned());
             flags.push("--webhook-url=https://127.0.0.1:0".to_owned());
+            // Its one API server isn't told to ask another webhook.
+            flags.push("--shutdown-delay=0s".to_owned());
         }
         if command != "webhook" {
             flags.extend(self.settings.lease.flags());

@@ -26,4 +26,5 @@ mod release;
 mod scenario;
 mod scheduler;
 mod security;
+mod webhook;
 mod workspace;

@@ -57,6 +57,7 @@ impl Webhook {
         let fixed = [
             "pilotage",
             "--webhook-addr=127.0.0.1:0",
+            "--shutdown-delay=0s",
             "--webhook-url=https://127.0.0.1:0",
         ];
         let args = Command::parse_from(fixed.iter().chain(args)).webhook;
