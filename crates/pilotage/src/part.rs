@@ -73,6 +73,17 @@ impl Part {
         format!("pilotage-{}", self.name())
     }
 
+    /// Whether it writes the record of proxy pods. The policy that guards records must let no other part's account.
+    pub(crate) const fn writes_records(self) -> bool {
+        match self {
+            Self::Controllers | Self::ProxyScheduler => true,
+            Self::Webhook
+            | Self::CandidateScheduler
+            | Self::GardenerScheduler
+            | Self::Scheduler => false,
+        }
+    }
+
     /// What it may do: the tables of all components that it is made of, and of these extras.
     pub(crate) fn rules(self, extras: &Extras) -> Vec<&'static Rule> {
         let tables: &[&[Rule]] = match self {

@@ -75,6 +75,19 @@ impl FromStr for AccountName {
     }
 }
 
+/// The parts that `args` ask for, in a fixed order.
+fn parts(args: &Args) -> Vec<Part> {
+    let asked = |part: &Part| {
+        if args.component.is_empty() {
+            Part::ALL.contains(part)
+        } else {
+            args.component.contains(part)
+        }
+    };
+    let all = Part::value_variants().iter().copied();
+    all.filter(asked).collect()
+}
+
 /// The objects that `args` ask for, in a fixed order.
 fn objects(args: &Args) -> Vec<Value> {
     let account = match &args.service_account {
@@ -87,17 +100,7 @@ fn objects(args: &Args) -> Vec<Value> {
             name: "",
         },
     };
-    let parts: Vec<_> = Part::value_variants()
-        .iter()
-        .copied()
-        .filter(|part| {
-            if args.component.is_empty() {
-                Part::ALL.contains(part)
-            } else {
-                args.component.contains(part)
-            }
-        })
-        .collect();
+    let parts = parts(args);
     let mut rights = args.rights.clone();
     rights.sort_unstable();
     rights.dedup();
@@ -156,6 +159,9 @@ fn writers(args: &Args) -> String {
     let Some(AccountName { namespace, name }) = &args.service_account else {
         return String::new();
     };
+    if !parts(args).into_iter().any(Part::writes_records) {
+        return String::new();
+    }
     format!(
         "# This account writes the record of proxy pods. A webhook in namespace {namespace} lets it; any other one \
          needs\n# --record-writer=system:serviceaccount:{namespace}:{name}\n"

@@ -53,8 +53,28 @@ fn with_an_account_everything_is_bound_to_it() {
     // The account itself, its namespaced role and binding, and a subject in each binding.
     assert_eq!(text.matches("namespace: hooks\n").count(), 5, "{text}");
     assert_eq!(text.matches("name: guard\n").count(), 3, "{text}");
+}
+
+#[test]
+fn only_of_parts_that_write_records_is_the_account_named_as_a_writer() {
     let writer = "--record-writer=system:serviceaccount:hooks:guard\n";
-    assert!(text.contains(writer), "{text}");
+    for (component, writes) in [
+        (&["--component=controllers"][..], true),
+        (&[], true),
+        (&["--component=proxy-scheduler"], true),
+        (&["--component=webhook,controllers"], true),
+        (&["--component=webhook"], false),
+        (&["--component=candidate-scheduler"], false),
+        (&["--component=webhook,candidate-scheduler"], false),
+        (&["--component=gardener-scheduler"], false),
+        (&["--component=scheduler"], false),
+    ] {
+        let args = [component, &["--service-account=hooks/guard"]].concat();
+        let (ok, text, error) = rbac(&args);
+        assert!(ok, "{error}");
+        assert_eq!(text.contains(writer), writes, "{component:?}: {text}");
+        assert_eq!(text.contains("record"), writes, "{component:?}: {text}");
+    }
 }
 
 #[test]
