@@ -130,6 +130,9 @@ pub fn annotations<'a>(
 
 /// Longest value that each of these annotations may have on any account, in bytes: what a policy can check that knows
 /// no lists. They are those whose values are compared with labels.
+///
+/// A policy counts characters: its `size()` lets up to four times as many bytes pass. That does no harm: it keeps long
+/// texts from being stored, and whoever reads one counts its bytes again.
 pub fn longest_places() -> [(&'static str, usize); 4] {
     [
         (keys::REGION, LABEL),
