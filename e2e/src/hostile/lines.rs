@@ -66,6 +66,20 @@ pub(super) fn all() -> Vec<Attack> {
         ),
         losing("silence", any(), Lie::Silence, "Unreachable", "within 3s"),
         losing(
+            "handshakes_without_end",
+            any(),
+            Lie::MuteHandshake,
+            "Unreachable",
+            "within 3s",
+        ),
+        losing(
+            "connections_that_nobody_reads",
+            any(),
+            Lie::ReadsNothing,
+            "Unreachable",
+            "within 3s",
+        ),
+        losing(
             "headers_byte_by_byte",
             any(),
             Lie::SlowHead(SECOND),

@@ -14,6 +14,8 @@ siege::attacks! {
     answers_that_break_off,
     answers_that_are_reset,
     silence,
+    handshakes_without_end,
+    connections_that_nobody_reads,
     headers_byte_by_byte,
     an_identity_byte_by_byte,
 }

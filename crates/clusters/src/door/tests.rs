@@ -15,6 +15,7 @@ use crate::names::Names;
 use crate::testing::{Answer, Piece, Server, failure, head, json as good};
 
 mod floods;
+mod lines;
 
 const MIB: usize = 1 << 20;
 

@@ -38,6 +38,10 @@ pub enum Lie {
     Crumbs(Answer),
     /// Silence; the connection stays open.
     Silence,
+    /// A connection is taken, and its TLS handshake never answered: which requests would come, nobody knows.
+    MuteHandshake,
+    /// A connection is taken with its handshake, and nothing that comes over it is read.
+    ReadsNothing,
     /// The truth, with this pause after each byte of its status line and headers.
     SlowHead(Duration),
     /// The truth, with this pause after each byte of its body.
@@ -91,6 +95,11 @@ impl Lie {
         Self::Raw(Bytes::from_static(HTTP2_RESET))
     }
 
+    /// Whether it is told before there is any request.
+    pub(super) fn is_of_connections(&self) -> bool {
+        matches!(self, Self::MuteHandshake | Self::ReadsNothing)
+    }
+
     /// What is sent; `truth` is only asked for if it is told in some form.
     pub(super) fn tell(&self, call: &Call, truth: impl FnOnce(Deed) -> Truth) -> Reply {
         let mut hand = Hand::default();
@@ -119,7 +128,9 @@ impl Lie {
                 reply.manner.crumbs = true;
                 reply
             }
-            Self::Silence => Reply::bare(Body::Stream(stream::pending().boxed())),
+            Self::Silence | Self::MuteHandshake | Self::ReadsNothing => {
+                Reply::bare(Body::Stream(stream::pending().boxed()))
+            }
             Self::SlowHead(pause) => {
                 let mut reply = honestly(truth());
                 reply.manner.slow_head = Some(*pause);

@@ -139,8 +139,17 @@ impl std::fmt::Debug for HostileServer {
 impl HostileServer {
     /// Starts one that tells the truth; `name` is that of the cluster in its kubeconfig.
     pub async fn start(name: &str) -> Result<Self, Error> {
+        Self::speaking(name, &[tls::HTTP1]).await
+    }
+
+    /// The same, which chooses HTTP/2 in the handshake if a client offers that, though it can't speak it.
+    pub async fn preferring_http2(name: &str) -> Result<Self, Error> {
+        Self::speaking(name, &[tls::HTTP2, tls::HTTP1]).await
+    }
+
+    async fn speaking(name: &str, protocols: &[&[u8]]) -> Result<Self, Error> {
         let authority = Authority::new(name)?;
-        let acceptor = tls::acceptor(&authority, "hostile-server", &[tls::HTTP1])?;
+        let acceptor = tls::acceptor(&authority, "hostile-server", protocols)?;
         let port = Port::reserve().map_err(Error::Port)?;
         let address = port.address();
         let listener = TcpListener::bind(address)

@@ -1,4 +1,4 @@
-//! Which requests a server lies about, how, and how often. Pure: it knows lies only by name.
+//! Which requests and connections a server lies about, how, and how often. Pure: it knows lies only by name.
 
 use super::lie::Lie;
 use crate::fault::{Call, Calls, Times};
@@ -42,10 +42,19 @@ impl Script {
 
     /// The lie for this request, if there is one; uses it up.
     pub(super) fn take(&mut self, call: &Call) -> Option<Lie> {
+        self.take_first(|rule| !rule.lie.is_of_connections() && rule.calls.include(call))
+    }
+
+    /// The lie for a new connection, whatever requests its rule is about; uses it up.
+    pub(super) fn take_connection(&mut self) -> Option<Lie> {
+        self.take_first(|rule| rule.lie.is_of_connections())
+    }
+
+    fn take_first(&mut self, fits: impl Fn(&Rule) -> bool) -> Option<Lie> {
         let rule = self
             .rules
             .iter_mut()
-            .find(|rule| rule.times != Times::Next(0) && rule.calls.include(call))?;
+            .find(|rule| rule.times != Times::Next(0) && fits(rule))?;
         if let Times::Next(left) = &mut rule.times {
             *left -= 1;
         }
@@ -63,6 +72,7 @@ mod tests {
     #[test]
     fn the_first_rule_that_is_left_decides() {
         let mut script = Script::new()
+            .next(1, Calls::any(), Lie::ReadsNothing)
             .next(1, Calls::any().path("/readyz"), Lie::Failure(500))
             .next(1, Calls::any(), Lie::Silence)
             .always(Calls::of(Verb::List, "pods"), Lie::Failure(410));
@@ -86,5 +96,7 @@ mod tests {
             Some("Failure(410)"),
         ];
         assert_eq!(told.each_ref().map(Option::as_deref), want);
+        assert!(matches!(script.take_connection(), Some(Lie::ReadsNothing)));
+        assert!(script.take_connection().is_none());
     }
 }

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::count::Counter;
 use super::honest::{Deed, Honest};
-use super::lie::honestly;
+use super::lie::{Lie, honestly};
 use super::script::Script;
 use super::wire::{After, Line, Reply, Request};
 use crate::fault::Call;
@@ -52,6 +52,17 @@ impl Shared {
         }
     }
 
+    /// How a new connection is lied about, if it is.
+    fn connection_lie(&self) -> Option<Lie> {
+        let script = self.script.lock();
+        let lie = script
+            .unwrap_or_else(PoisonError::into_inner)
+            .take_connection();
+        self.lies
+            .fetch_add(u64::from(lie.is_some()), Ordering::Relaxed);
+        lie
+    }
+
     fn cut(&self) -> CancellationToken {
         let cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
         cut.clone()
@@ -86,9 +97,25 @@ async fn serve(client: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>) {
     }
 }
 
-async fn converse(client: TcpStream, acceptor: &TlsAcceptor, shared: &Shared) -> io::Result<()> {
+async fn converse(
+    mut client: TcpStream,
+    acceptor: &TlsAcceptor,
+    shared: &Shared,
+) -> io::Result<()> {
     client.set_nodelay(true)?;
-    let mut line = Line::new(acceptor.accept(client).await?, Arc::clone(&shared.sent));
+    let lie = shared.connection_lie();
+    if matches!(lie, Some(Lie::MuteHandshake)) {
+        // It is read so that its end is seen.
+        return tokio::io::copy(&mut client, &mut tokio::io::sink())
+            .await
+            .map(drop);
+    }
+    let stream = acceptor.accept(client).await?;
+    if lie.is_some() {
+        // Who doesn't read sees no end either: it is open until it is cut.
+        std::future::pending::<()>().await;
+    }
+    let mut line = Line::new(stream, Arc::clone(&shared.sent));
     while let Some(request) = line.request().await? {
         match line.send(shared.reply(&request)).await? {
             After::Next => {}
@@ -101,4 +128,35 @@ async fn converse(client: TcpStream, acceptor: &TlsAcceptor, shared: &Shared) ->
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::Request;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::fault::{Calls, Verb};
+    use crate::hostile::HostileServer;
+
+    #[tokio::test]
+    async fn a_connection_that_is_lied_about_has_no_request() {
+        let server = HostileServer::start("mute").await.unwrap();
+        let ask = async || {
+            let client = server.client().unwrap();
+            let request = Request::get("/readyz").body(Vec::new()).unwrap();
+            client.request_text(request).await
+        };
+        for (told, lie) in [(0, Lie::MuteHandshake), (1, Lie::ReadsNothing)] {
+            server.play(Script::new().next(1, Calls::any(), lie.clone()));
+            let waited = timeout(Duration::from_millis(300), ask()).await;
+            assert!(waited.is_err(), "{lie:?}");
+            assert_eq!(server.lies(), told + 1);
+            assert_eq!(server.count(Verb::Other, "/readyz"), told);
+            // The next one is served.
+            assert_eq!(ask().await.unwrap(), "ok");
+        }
+    }
 }
