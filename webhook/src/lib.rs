@@ -5,7 +5,7 @@
 //! | [`mutate`], [`owned`], [`daemons`], [`denial`] | what becomes of a pod, and why one stays or is refused: pure |
 //! | [`review`], [`router`] | admission reviews, and the HTTP route for them |
 //! | [`shares`] | how many reviews of a namespace are judged at once |
-//! | [`objects`] | the admission configuration and the policy that guards proxy pods: pure |
+//! | [`objects`] | the admission configuration and the policies of proxy pods and Targets: pure |
 //! | [`install`] | keeping them installed |
 //! | [`certs`] | the own CA and the serving certificate |
 //! | [`args`], [`rbac`], [`metrics`], [`mod@run`] | flags, rights, metrics and wiring |

@@ -1,5 +1,5 @@
-//! The objects that the webhook installs: its MutatingWebhookConfiguration, and the ValidatingAdmissionPolicy with its
-//! binding that guards what the mutation promises. Pure.
+//! The objects that the webhook installs: its MutatingWebhookConfiguration, and two policies with their bindings, each a
+//! ValidatingAdmissionPolicy. One guards what the mutation promises, the other one what is written on Targets. Pure.
 //!
 //! Every field that matters is spelled out, also where it is the API server's default: only what is applied is owned,
 //! and only what is owned is repaired.
@@ -14,14 +14,19 @@ use serde_json::{Value, json};
 use crate::router::PATH;
 
 mod guard;
+mod places;
 
 /// Name of the MutatingWebhookConfiguration. The API server calls webhooks in the order of these names; one that comes
 /// late sees what the others injected, and has the last word on the fields that it owns.
 pub const CONFIGURATION: &str = "zz-pilotage";
 /// Name of the one webhook in it.
 pub const WEBHOOK: &str = "elect.pods.multicluster.admiralty.io";
-/// Name of the ValidatingAdmissionPolicy and of its binding.
+/// Name of the ValidatingAdmissionPolicy of pods and of its binding.
 pub const POLICY: &str = "pilotage-proxy-pods";
+/// Name of the ValidatingAdmissionPolicy of Targets of both kinds, and of its binding.
+pub const TARGETS_POLICY: &str = "pilotage-targets";
+/// Expression: something is made, not changed.
+const IS_CREATE: &str = "request.operation == 'CREATE'";
 
 /// How the API server reaches the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,8 +103,10 @@ impl fmt::Display for Writers {
 /// All objects to install.
 pub fn all(reach: &Reach, writers: &Writers, ca_bundle: Option<&str>) -> Vec<Value> {
     vec![
+        places::policy(),
+        binding(TARGETS_POLICY),
         guard::policy(writers),
-        guard::binding(),
+        binding(POLICY),
         configuration(reach, ca_bundle),
     ]
 }
@@ -140,6 +147,16 @@ pub fn configuration(reach: &Reach, ca_bundle: Option<&str>) -> Value {
             "sideEffects": "NoneOnDryRun",
             "timeoutSeconds": 5,
         }],
+    })
+}
+
+/// The binding of a policy: everywhere, and deny.
+fn binding(policy: &str) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": { "name": policy, "labels": labels() },
+        "spec": { "policyName": policy, "validationActions": ["Deny"] },
     })
 }
 

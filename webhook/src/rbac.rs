@@ -4,7 +4,7 @@
 use pilotage_runtime::rbac::Rule;
 
 use crate::args::DEFAULT_SECRET;
-use crate::objects::{CONFIGURATION, POLICY};
+use crate::objects::{CONFIGURATION, POLICY, TARGETS_POLICY};
 
 const ADMISSION: &[&str] = &["admissionregistration.k8s.io"];
 const KEEP: &[&str] = &["get", "list", "watch", "patch"];
@@ -20,7 +20,7 @@ pub const RULES: &[Rule] = &[
         ],
         KEEP,
     )
-    .named(&[POLICY]),
+    .named(&[POLICY, TARGETS_POLICY]),
     // An apply that creates is authorized with the object's name.
     Rule::cluster(ADMISSION, &["mutatingwebhookconfigurations"], &["create"])
         .named(&[CONFIGURATION]),
@@ -32,7 +32,7 @@ pub const RULES: &[Rule] = &[
         ],
         &["create"],
     )
-    .named(&[POLICY]),
+    .named(&[POLICY, TARGETS_POLICY]),
     Rule::cluster(&["events.k8s.io"], &["events"], &["create", "patch"]),
     Rule::own_namespace(&[""], &["secrets"], KEEP).named(&[DEFAULT_SECRET]),
     // A POST carries no name that could be checked.

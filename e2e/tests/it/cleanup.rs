@@ -287,7 +287,7 @@ async fn what_may_not_be_read_keeps_nothing_else_and_what_comes_back_is_told() {
         "secrets: failed to list secrets: ",
         "1 object(s) released\n",
         "nobody knows what is left of configmaps, secrets; ",
-        "3 object(s) of the webhook couldn't be deleted",
+        "5 object(s) of the webhook couldn't be deleted",
     ] {
         assert!(text.contains(line), "{line} in\n{text}");
     }

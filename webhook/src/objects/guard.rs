@@ -5,15 +5,15 @@
 //! and never changes. A Binding is looked at as well: the API server copies its annotations onto the pod, without a
 //! word to whoever guards pods.
 
-use pilotage_api::{keys, limits};
+use pilotage_api::keys;
 use serde_json::{Value, json};
 
-use super::{POLICY, Writers, labels};
+use super::{IS_CREATE, POLICY, Writers, labels, places};
 use crate::daemons;
 
 /// The policy.
 pub(super) fn policy(writers: &Writers) -> Value {
-    let is_create = "request.operation == 'CREATE'";
+    let is_create = IS_CREATE;
     let proxy = "!variables.mustBeProxy";
     let has = |object: &str, key: &str| {
         format!("'{key}' in {object}.metadata.?annotations.orValue({{}})")
@@ -29,16 +29,6 @@ pub(super) fn policy(writers: &Writers) -> Value {
         has("object", elect),
         has("oldObject", manifest),
     );
-    // The webhook tells of longer ones when a pod is created; nobody asks it about updates.
-    let places: Vec<_> = limits::longest_places()
-        .map(|(key, limit)| {
-            format!(
-                "(!('{key}' in variables.annotations) || size(variables.annotations['{key}']) <= {limit} || \
-                 (!({is_create}) && variables.annotations[?'{key}'] == \
-                 oldObject.metadata.?annotations.orValue({{}})[?'{key}']))"
-            )
-        })
-        .into();
     let undone = "Another admission webhook undid what Pilotage set: let it skip pods with that annotation, or call it \
                   before Pilotage's.";
     let elected = format!("This pod is elected to run in another cluster (annotation {elect})");
@@ -149,12 +139,9 @@ pub(super) fn policy(writers: &Writers) -> Value {
                     "reason": "Forbidden",
                 },
                 {
-                    "expression": places.join(" && "),
-                    "message": format!(
-                        "annotations {} and {} may have {} characters, {} and {} lists of such names, with {} in all.",
-                        keys::REGION, keys::CLOUD_PROVIDER, limits::LABEL, keys::ZONES, keys::ACCESS_RESTRICTIONS,
-                        limits::LIST
-                    ),
+                    // The webhook tells of longer ones when a pod is created; nobody asks it about updates.
+                    "expression": places::fit(),
+                    "message": places::message(),
                     "reason": "Invalid",
                 },
                 {
@@ -199,16 +186,6 @@ pub(super) fn policy(writers: &Writers) -> Value {
                 },
             ],
         },
-    })
-}
-
-/// The binding: everywhere, and deny.
-pub(super) fn binding() -> Value {
-    json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": { "name": POLICY, "labels": labels() },
-        "spec": { "policyName": POLICY, "validationActions": ["Deny"] },
     })
 }
 

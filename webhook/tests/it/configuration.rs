@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use pilotage_testkit::{ControlPlane, wait_for};
 use pilotage_webhook::args::DEFAULT_SECRET;
-use pilotage_webhook::objects::{CONFIGURATION, POLICY};
+use pilotage_webhook::objects::{CONFIGURATION, POLICY, TARGETS_POLICY};
 use serde_json::json;
 
 use crate::support::{HOME, LIMIT, Webhook};
@@ -112,13 +112,15 @@ async fn the_policys_expressions_pass_the_api_servers_type_check() {
             .and_then(|status| status.observed_generation);
         observed.is_some() && observed == policy.metadata.generation
     };
-    let policy = wait_for(&policies, POLICY, checked, LIMIT).await.unwrap();
-    let warnings = policy
-        .status
-        .and_then(|status| status.type_checking)
-        .and_then(|checking| checking.expression_warnings)
-        .unwrap_or_default();
-    assert!(warnings.is_empty(), "{warnings:#?}");
+    for name in [POLICY, TARGETS_POLICY] {
+        let policy = wait_for(&policies, name, checked, LIMIT).await.unwrap();
+        let warnings = policy
+            .status
+            .and_then(|status| status.type_checking)
+            .and_then(|checking| checking.expression_warnings)
+            .unwrap_or_default();
+        assert!(warnings.is_empty(), "{name}: {warnings:#?}");
+    }
     webhook.stop().await;
     plane.stop().await;
 }

@@ -12,3 +12,4 @@ mod certificates;
 mod configuration;
 mod others;
 mod support;
+mod targets;

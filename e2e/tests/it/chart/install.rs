@@ -343,7 +343,9 @@ async fn upgrade_and_uninstallation_leave_running_pods_alone() {
         [
             "mutatingwebhookconfigurations/zz-pilotage",
             "validatingadmissionpolicybindings/pilotage-proxy-pods",
+            "validatingadmissionpolicybindings/pilotage-targets",
             "validatingadmissionpolicies/pilotage-proxy-pods",
+            "validatingadmissionpolicies/pilotage-targets",
             "secrets/pilotage-webhook-tls",
         ],
         "{said}"

@@ -109,11 +109,11 @@ fn who_cleans_up_may_delete_what_the_webhook_installs_and_nothing_else() {
             seen += 1;
             let account = job["spec"]["template"]["spec"]["serviceAccountName"].as_str();
             let rules = rules_of(&objects, (case.namespace(), account.unwrap()));
-            let rule = |group: &str, resources: &[&str], name: &str| {
+            let rule = |group: &str, resources: &[&str], names: &[&str]| {
                 json!({
                     "apiGroups": [group],
                     "resources": resources,
-                    "resourceNames": [name],
+                    "resourceNames": names,
                     "verbs": ["delete"],
                 })
                 .to_string()
@@ -124,10 +124,18 @@ fn who_cleans_up_may_delete_what_the_webhook_installs_and_nothing_else() {
                 "validatingadmissionpolicybindings",
             ];
             let cluster = [
-                rule(admission, &["mutatingwebhookconfigurations"], "zz-pilotage"),
-                rule(admission, &policies, "pilotage-proxy-pods"),
+                rule(
+                    admission,
+                    &["mutatingwebhookconfigurations"],
+                    &["zz-pilotage"],
+                ),
+                rule(
+                    admission,
+                    &policies,
+                    &["pilotage-proxy-pods", "pilotage-targets"],
+                ),
             ];
-            let own = [rule("", &["secrets"], "pilotage-webhook-tls")];
+            let own = [rule("", &["secrets"], &["pilotage-webhook-tls"])];
             let expected = Rules::from([
                 ("ClusterRole ".to_owned(), cluster.into()),
                 (format!("Role {}", case.namespace()), own.into()),

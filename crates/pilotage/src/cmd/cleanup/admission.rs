@@ -12,7 +12,7 @@ use kube::api::DeleteParams;
 use kube::{Api, Client, Resource};
 use pilotage_runtime::call::{self, CALL_LIMIT, CallError, Failure};
 use pilotage_webhook::args::DEFAULT_SECRET;
-use pilotage_webhook::objects::{CONFIGURATION, POLICY};
+use pilotage_webhook::objects::{CONFIGURATION, POLICY, TARGETS_POLICY};
 use serde::de::DeserializeOwned;
 
 /// How long a webhook that still runs may take to install its configuration anew, and how often that is looked for.
@@ -32,7 +32,9 @@ pub(super) async fn remove(
     let mut told = vec![
         delete(&configurations, CONFIGURATION, dry_run).await,
         delete(&bindings, POLICY, dry_run).await,
+        delete(&bindings, TARGETS_POLICY, dry_run).await,
         delete(&policies, POLICY, dry_run).await,
+        delete(&policies, TARGETS_POLICY, dry_run).await,
     ];
     if let Some(namespace) = namespace {
         let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
