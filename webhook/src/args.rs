@@ -7,11 +7,12 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args};
 use pilotage_runtime::args::parse_duration;
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::certs::plan::{Timings, TimingsError};
 use crate::install::Scope;
-use crate::objects::{Reach, Writers, host};
+use crate::objects::{self, Reach, Writers, host};
 
 /// Name of the Secret that holds the webhook's own certificates.
 pub const DEFAULT_SECRET: &str = "pilotage-webhook-tls";
@@ -36,30 +37,10 @@ pub struct WebhookArgs {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub shutdown_delay: Duration,
 
-    /// URL by which the API server reaches this webhook, if it isn't a Service of the same cluster.
+    /// Install and repair the MutatingWebhookConfiguration and the policies that guard proxy pods and Targets.
     ///
-    /// For a webhook that runs outside of the cluster: `https://192.0.2.7:9443`. Port 0 stands for the port really
-    /// bound. The certificate is made for its host.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["webhook_service", "webhook_service_namespace",
-        "webhook_service_port"])]
-    pub webhook_url: Option<String>,
-
-    /// Service by which the API server reaches this webhook.
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_SERVICE)]
-    pub webhook_service: String,
-
-    /// Namespace of the Service. Default: the namespace of this pod, or of the kubeconfig's context.
-    #[arg(long, value_name = "NAMESPACE")]
-    pub webhook_service_namespace: Option<String>,
-
-    /// Port of the Service.
-    #[arg(long, value_name = "PORT", default_value_t = 443)]
-    pub webhook_service_port: u16,
-
-    /// Install and repair the MutatingWebhookConfiguration and the policy that guards proxy pods.
-    ///
-    /// With --manage-configuration=false they must be installed otherwise, and only the CA bundle is put into the
-    /// former.
+    /// With --manage-configuration=false they must be installed otherwise, as "pilotage admission" prints them, and
+    /// only the CA bundle is put into the former.
     #[arg(
         long,
         action = ArgAction::Set,
@@ -70,13 +51,6 @@ pub struct WebhookArgs {
         value_name = "true|false"
     )]
     pub manage_configuration: bool,
-
-    /// User that may write the record of a proxy pod, as the API server calls it. May be given several times.
-    ///
-    /// Only Pilotage's own accounts should: whoever changes the record can have a second delegate started. Default: all
-    /// service accounts of the namespace where the webhook runs.
-    #[arg(long = "record-writer", value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
-    pub record_writers: Vec<String>,
 
     /// Secret for the webhook's own CA and certificate, shared by all replicas; made if it doesn't exist.
     ///
@@ -108,6 +82,41 @@ pub struct WebhookArgs {
     /// How long a new CA is trusted before it signs, and an old one after it last signed.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     pub ca_overlap: Duration,
+
+    #[command(flatten)]
+    admission: AdmissionArgs,
+}
+
+/// Flags of the admission configuration, for the webhook and for who prints it.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Admission configuration")]
+pub struct AdmissionArgs {
+    /// URL by which the API server reaches this webhook, if it isn't a Service of the same cluster.
+    ///
+    /// For a webhook that runs outside of the cluster: `https://192.0.2.7:9443`. Port 0 stands for the port really
+    /// bound. The certificate is made for its host.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["webhook_service", "webhook_service_namespace",
+        "webhook_service_port"])]
+    webhook_url: Option<String>,
+
+    /// Service by which the API server reaches this webhook.
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_SERVICE)]
+    webhook_service: String,
+
+    /// Namespace of the Service. Default: the namespace where the webhook runs.
+    #[arg(long, value_name = "NAMESPACE")]
+    webhook_service_namespace: Option<String>,
+
+    /// Port of the Service.
+    #[arg(long, value_name = "PORT", default_value_t = 443)]
+    webhook_service_port: u16,
+
+    /// User that may write the record of a proxy pod, as the API server calls it. May be given several times.
+    ///
+    /// Only Pilotage's own accounts should: whoever changes the record can have a second delegate started. Default: all
+    /// service accounts of the namespace where the webhook runs.
+    #[arg(long = "record-writer", value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
+    record_writers: Vec<String>,
 }
 
 /// Flags that can't work.
@@ -119,6 +128,11 @@ pub enum ArgsError {
     /// The process would end before it has answered.
     #[error("--shutdown-delay {0:?} is longer than {most:?}", most = LONGEST_DELAY)]
     ShutdownDelay(Duration),
+    /// The port isn't known yet.
+    #[error(
+        "--webhook-url {0:?} has port 0, which stands for the one that a running webhook has bound: name that port"
+    )]
+    NoPort(String),
     /// The certificates' times don't fit.
     #[error(transparent)]
     Timings(#[from] TimingsError),
@@ -164,26 +178,60 @@ pub struct Options {
     pub certificates: CertificateSource,
 }
 
-impl WebhookArgs {
-    /// The checked options; `namespace` is where this process runs.
-    pub fn to_options(&self, namespace: &str) -> Result<Options, ArgsError> {
-        if self.shutdown_delay > LONGEST_DELAY {
-            return Err(ArgsError::ShutdownDelay(self.shutdown_delay));
+impl AdmissionArgs {
+    /// All that the webhook installs if it runs in `namespace`, but for the CA bundle, which is its own to add.
+    pub fn objects(&self, namespace: &str) -> Result<Vec<Value>, ArgsError> {
+        let reach = self.reach(namespace)?;
+        if let Reach::Url(url) = &reach
+            && around_port_0(url).is_some()
+        {
+            return Err(ArgsError::NoPort(url.clone()));
         }
-        let reach = match &self.webhook_url {
+        Ok(objects::all(&reach, &self.writers(namespace), None))
+    }
+
+    fn reach(&self, namespace: &str) -> Result<Reach, ArgsError> {
+        match &self.webhook_url {
             Some(url) if host(url).is_none() || url.contains(['?', '#', '@']) => {
-                return Err(ArgsError::Url(url.clone()));
+                Err(ArgsError::Url(url.clone()))
             }
-            Some(url) => Reach::Url(url.clone()),
-            None => Reach::Service {
+            Some(url) => Ok(Reach::Url(url.clone())),
+            None => Ok(Reach::Service {
                 namespace: self
                     .webhook_service_namespace
                     .clone()
                     .unwrap_or_else(|| namespace.to_owned()),
                 name: self.webhook_service.clone(),
                 port: self.webhook_service_port,
-            },
-        };
+            }),
+        }
+    }
+
+    fn writers(&self, namespace: &str) -> Writers {
+        if self.record_writers.is_empty() {
+            Writers::AccountsOf(namespace.to_owned())
+        } else {
+            Writers::Users(self.record_writers.clone())
+        }
+    }
+}
+
+/// Host and path of a URL whose port is 0.
+fn around_port_0(url: &str) -> Option<(&str, &str)> {
+    let rest = url.strip_prefix("https://")?;
+    let (authority, path) = rest
+        .find('/')
+        .map_or((rest, ""), |slash| rest.split_at(slash));
+    Some((authority.strip_suffix(":0")?, path))
+}
+
+impl WebhookArgs {
+    /// The checked options; `namespace` is where this process runs.
+    pub fn to_options(&self, namespace: &str) -> Result<Options, ArgsError> {
+        if self.shutdown_delay > LONGEST_DELAY {
+            return Err(ArgsError::ShutdownDelay(self.shutdown_delay));
+        }
+        let reach = self.admission.reach(namespace)?;
         let certificates = match (&self.tls_cert_file, &self.tls_key_file) {
             (Some(certificate), Some(key)) => CertificateSource::Files {
                 certificate: certificate.clone(),
@@ -200,16 +248,11 @@ impl WebhookArgs {
                 )?,
             },
         };
-        let writers = if self.record_writers.is_empty() {
-            Writers::AccountsOf(namespace.to_owned())
-        } else {
-            Writers::Users(self.record_writers.clone())
-        };
         Ok(Options {
             addr: self.webhook_addr,
             shutdown_delay: self.shutdown_delay,
             reach,
-            writers,
+            writers: self.admission.writers(namespace),
             manage_configuration: self.manage_configuration,
             certificates,
         })
@@ -220,16 +263,10 @@ impl Options {
     /// Puts the port really bound into a URL with port 0.
     pub(crate) fn reach_at(&self, port: u16) -> Reach {
         match &self.reach {
-            Reach::Url(url) => {
-                let (scheme, rest) = url.split_at("https://".len());
-                let (authority, path) = rest
-                    .find('/')
-                    .map_or((rest, ""), |slash| rest.split_at(slash));
-                match authority.strip_suffix(":0") {
-                    Some(host) => Reach::Url(format!("{scheme}{host}:{port}{path}")),
-                    None => self.reach.clone(),
-                }
-            }
+            Reach::Url(url) => match around_port_0(url) {
+                Some((host, path)) => Reach::Url(format!("https://{host}:{port}{path}")),
+                None => self.reach.clone(),
+            },
             service @ Reach::Service { .. } => service.clone(),
         }
     }
@@ -286,6 +323,26 @@ mod tests {
             elsewhere.to_options("pilotage").unwrap().reach.names(),
             ["w.hooks.svc"]
         );
+    }
+
+    #[test]
+    fn what_is_printed_is_what_would_be_installed_but_for_the_bundle() {
+        let parsed = |args: &[&str]| parse(args).unwrap().admission;
+        let objects = parsed(&["--record-writer=a"]).objects("hooks").unwrap();
+        let reach = Reach::Service {
+            namespace: "hooks".into(),
+            name: DEFAULT_SERVICE.into(),
+            port: 443,
+        };
+        let writers = Writers::Users(vec!["a".into()]);
+        assert_eq!(objects, objects::all(&reach, &writers, None));
+        for (url, want) in [
+            ("http://a", ArgsError::Url("http://a".into())),
+            ("https://a:0/b", ArgsError::NoPort("https://a:0/b".into())),
+        ] {
+            let flag = format!("--webhook-url={url}");
+            assert_eq!(parsed(&[&flag]).objects("hooks"), Err(want));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Installing and repairing the admission configuration: server-side apply of [`crate::objects`] whenever the
-//! certificates change or somebody touches the objects. What they say is decided there.
+//! certificates change or somebody touches the objects. What they say is decided there. Where somebody else installs
+//! them, it is looked once whether the policies are there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
-use crate::objects::{self, Reach, Writers};
+use crate::objects::{self, POLICY, Reach, TARGETS_POLICY, Writers};
 
 /// Field manager of the admission configuration.
 const FIELD_MANAGER: &str = "pilotage-webhook";
@@ -58,6 +59,58 @@ pub enum InstallError {
     },
 }
 
+/// A policy or a binding of one, which guards pods or Targets.
+#[derive(Debug)]
+pub struct Guard {
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it is there.
+    pub there: Result<bool, CallError>,
+}
+
+/// What guards pods and Targets, and whether it is there; what it says isn't looked at.
+pub async fn guards(client: &Client) -> Vec<Guard> {
+    let mut guards = Vec::new();
+    for name in [POLICY, TARGETS_POLICY] {
+        for kind in [
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
+        ] {
+            let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(kind));
+            let found = within(CALL_LIMIT, api.get_opt(name)).await;
+            guards.push(Guard {
+                kind,
+                name,
+                there: found.map(|found| found.is_some()),
+            });
+        }
+    }
+    guards
+}
+
+/// Says of each guard that somebody else has to install whether it is there.
+async fn tell_of_guards(client: &Client) {
+    for Guard { kind, name, there } in guards(client).await {
+        match there {
+            Ok(true) => tracing::info!(kind, name, "installed by somebody else, as expected"),
+            Ok(false) => tracing::warn!(
+                kind,
+                name,
+                "expected from somebody else and not there: until it is, anybody may write what it guards; \
+                 \"pilotage admission\" prints it"
+            ),
+            Err(error) => tracing::warn!(
+                kind,
+                name,
+                %error,
+                "expected from somebody else, and nobody knows whether it is there"
+            ),
+        }
+    }
+}
+
 /// Keeps the configuration installed.
 pub struct Installer {
     client: Client,
@@ -83,6 +136,12 @@ impl Installer {
         installed: Gate,
         token: CancellationToken,
     ) {
+        if self.scope == Scope::BundleOnly {
+            tokio::select! {
+                () = token.cancelled() => return,
+                () = tell_of_guards(&self.client) => {}
+            }
+        }
         let mut touched = self.touched();
         let mut installed = Some(installed);
         let mut failures = 0_u32;

@@ -32,7 +32,7 @@ pub mod router;
 pub mod run;
 pub mod shares;
 
-pub use args::{Options, WebhookArgs};
+pub use args::{AdmissionArgs, Options, WebhookArgs};
 pub use metrics::Metrics;
 pub use review::Notice;
 pub use run::{RunError, run};

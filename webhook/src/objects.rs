@@ -1,5 +1,5 @@
-//! The objects that the webhook installs: its MutatingWebhookConfiguration, and two policies with their bindings, each a
-//! ValidatingAdmissionPolicy. One guards what the mutation promises, the other one what is written on Targets. Pure.
+//! The objects that the webhook installs: its MutatingWebhookConfiguration, and two policies with their bindings, each
+//! a ValidatingAdmissionPolicy. One guards what the mutation promises, the other one what is written on Targets. Pure.
 //!
 //! Every field that matters is spelled out, also where it is the API server's default: only what is applied is owned,
 //! and only what is owned is repaired.

@@ -142,6 +142,19 @@ pub enum Command {
     #[command(verbatim_doc_comment)]
     Crds(cmd::crds::Args),
 
+    /// Prints the admission configuration that the webhook installs: its own, and policies with their bindings.
+    ///
+    /// It is for who installs that otherwise, and runs the webhook with --manage-configuration=false. One
+    /// policy keeps proxy pods off real nodes and lets only the accounts that --record-writer names write
+    /// their record; the other one refuses long names on Targets. Without --record-writer all service
+    /// accounts of the webhook's namespace may write records. The webhook adds its CA bundle itself.
+    ///
+    /// Example:
+    ///
+    ///   pilotage admission --record-writer system:serviceaccount:pilotage:pilotage | kubectl apply --server-side -f -
+    #[command(verbatim_doc_comment)]
+    Admission(cmd::admission::Args),
+
     /// Prints the roles that the parts need, no more and no less.
     ///
     /// Each part has roles of its own, called pilotage-PART: a ClusterRole, and a Role in each namespace

@@ -11,6 +11,7 @@ use pilotage_runtime::lease::ConfigError;
 use pilotage_runtime::logs::LogError;
 use pilotage_runtime::shutdown::Unfinished;
 use pilotage_runtime::tasks::TaskError;
+use pilotage_webhook::args::ArgsError;
 
 use crate::cmd::cleanup::CleanupError;
 use crate::cmd::files::FileError;
@@ -72,6 +73,9 @@ pub enum Error {
     /// Standard output can't be written.
     #[error("can't write to standard output")]
     Print(#[source] std::io::Error),
+    /// No admission configuration can be made of these flags.
+    #[error(transparent)]
+    Admission(#[from] ArgsError),
     /// Not everything could be cleaned up.
     #[error(transparent)]
     Cleanup(#[from] CleanupError),
@@ -151,9 +155,10 @@ pub const EXIT_CODES: &[(u8, &str, &str)] = &[
 impl Error {
     /// What the process ends with: 3 if the answer to a question is no, or what was asked for hasn't come about in
     /// time; 4 if a file that was given is bad, or something else is wrong that keeps a command from beginning; else 1.
-    /// (2 is a command line that can't be understood.)
+    /// (2 is a command line that can't be understood, or flags that can't be used.)
     pub const fn exit_code(&self) -> u8 {
         match self {
+            Self::Admission(_) => 2,
             Self::NoSeed(_) | Self::Uninstall(UninstallError::Left(_)) => 3,
             Self::File(_) | Self::Uninstall(UninstallError::Runs(_)) => 4,
             Self::Plugin(error) => error.exit_code(),

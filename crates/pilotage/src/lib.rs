@@ -38,6 +38,7 @@ async fn run_command(command: Command) -> Result<(), Error> {
         Command::CandidateScheduler(args) => cmd::candidate_scheduler::run(args).await,
         Command::All(args) => cmd::all::run(*args).await,
         Command::Crds(args) => cmd::crds::run(&args),
+        Command::Admission(args) => cmd::admission::run(&args),
         Command::Cleanup(args) => cmd::cleanup::run(args).await,
         Command::Uninstall(args) => cmd::uninstall::run(args).await,
         Command::Rbac(args) => cmd::rbac::run(&args),

@@ -1,5 +1,8 @@
 //! The admission configuration: installed, repaired, and nothing more than the role allows.
 
+use std::time::Duration;
+
+use clap::Parser;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
@@ -8,12 +11,22 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use pilotage_testkit::{ControlPlane, wait_for};
+use pilotage_api::keys;
+use pilotage_testkit::{ControlPlane, apply, wait_for};
+use pilotage_webhook::AdmissionArgs;
 use pilotage_webhook::args::DEFAULT_SECRET;
+use pilotage_webhook::install::guards;
 use pilotage_webhook::objects::{CONFIGURATION, POLICY, TARGETS_POLICY};
 use serde_json::json;
 
-use crate::support::{HOME, LIMIT, Webhook};
+use crate::support::{HOME, LIMIT, Pods, Webhook, pod, with_annotation};
+
+/// As `pilotage admission` takes its flags.
+#[derive(Parser)]
+struct Printed {
+    #[command(flatten)]
+    admission: AdmissionArgs,
+}
 
 #[tokio::test]
 async fn whoever_changes_or_deletes_the_configuration_it_is_repaired() {
@@ -92,6 +105,49 @@ async fn whoever_changes_or_deletes_the_configuration_it_is_repaired() {
     wait_for(&bindings, POLICY, |_| true, LIMIT).await.unwrap();
 
     webhook.in_force(&plane).await;
+    webhook.stop().await;
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_printed_guards_when_others_install_it_and_the_webhook_adds_its_bundle() {
+    let plane = ControlPlane::builder("printed").start().await.unwrap();
+    let webhook = Webhook::start(&plane, &["--manage-configuration=false"]).await;
+    let there = || async {
+        let found = guards(&webhook.client).await.into_iter();
+        found
+            .map(|guard| guard.there.unwrap())
+            .collect::<Vec<bool>>()
+    };
+    assert_eq!(there().await, [false; 4]);
+
+    let printed = Printed::parse_from(["printed", "--webhook-url=https://127.0.0.1:1"]);
+    let objects = printed.admission.objects(HOME).unwrap();
+    apply::apply_values(&plane.admin(), objects, HOME)
+        .await
+        .unwrap();
+    assert_eq!(there().await, [true; 4]);
+    let hooks: Api<MutatingWebhookConfiguration> = Api::all(plane.admin());
+    let has_bundle = |now: &MutatingWebhookConfiguration| {
+        let mut hooks = now.webhooks.iter().flatten();
+        hooks.any(|hook| hook.client_config.ca_bundle.is_some())
+    };
+    let now = wait_for(&hooks, CONFIGURATION, has_bundle, LIMIT)
+        .await
+        .unwrap();
+    let hooks = now.webhooks.unwrap();
+    let url = hooks[0].client_config.url.as_deref();
+    assert_eq!(url, Some("https://127.0.0.1:1/mutate--v1-pod"));
+
+    // An API server tells nobody what its admission has taken in.
+    let pods = Pods::plain(&plane).await;
+    let manifest = with_annotation(pod("a"), keys::SOURCE_POD_MANIFEST, "{}");
+    let guarded = async {
+        while pods.dry_run(&manifest).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, guarded).await.unwrap();
     webhook.stop().await;
     plane.stop().await;
 }

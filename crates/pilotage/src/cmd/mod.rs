@@ -1,5 +1,6 @@
 //! The commands, one file each, and the files that they read. A part's file holds its flags and its wiring.
 
+pub(crate) mod admission;
 pub(crate) mod all;
 pub(crate) mod candidate_scheduler;
 pub(crate) mod cleanup;

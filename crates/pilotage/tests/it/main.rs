@@ -6,6 +6,7 @@
     reason = "helpers of tests fail their test"
 )]
 
+mod admission;
 mod configuration;
 mod crds;
 mod rbac;
