@@ -13,6 +13,7 @@ mod copies;
 mod elsewhere;
 mod forgotten;
 mod heavy;
+mod leaving;
 mod limits;
 mod lines;
 mod needs;

@@ -13,7 +13,9 @@ use kube::{
 use pilotage_api::{Right, Target, conditions::types, keys};
 use pilotage_e2e::fleet::{Fleet, Spec, secret, target_object};
 pub(crate) use pilotage_testkit::LIMIT;
+use pilotage_testkit::plane::audit::Policy;
 use pilotage_testkit::{HostileServer, TestNamespace, build, shared, wait_for};
+use serde_json::json;
 use tokio::sync::OnceCell;
 
 use crate::well;
@@ -33,6 +35,7 @@ async fn fleet() -> &'static Fleet {
         let silence = format!("--silence={}s", SILENCE.as_secs());
         let spec = Spec::new()
             .target("east", nodes)
+            .source(|plane| plane.audit(lists_of_pods()))
             .rights(&[Right::FollowConfigMaps])
             .follow(&["configmaps"])
             .part_flag("controllers", &place)
@@ -62,6 +65,12 @@ async fn neighbours(fleet: &'static Fleet) -> &'static str {
         name
     };
     NAMESPACE.get_or_init(open).await
+}
+
+/// What the source's log has of its requests.
+fn lists_of_pods() -> Policy {
+    let pods = json!([{ "group": "", "resources": ["pods"] }]);
+    Policy::Rules(json!([{ "level": "Metadata", "verbs": ["list"], "resources": pods }]))
 }
 
 /// Where one test plays.
