@@ -54,8 +54,8 @@ pub enum RunError {
 }
 
 /// Runs the webhook until `token` is cancelled. Then it goes on for the time of the options, answers open requests and
-/// returns. It is ready once it has a certificate and its configuration is installed. Replicas need no leader: they share a Secret by compare-and-swap,
-/// and apply the same configuration.
+/// returns. It is ready once it has a certificate and its configuration is installed. Replicas need no leader: they
+/// share a Secret by compare-and-swap, and apply the same configuration.
 pub fn run(
     options: Options,
     client: Client,

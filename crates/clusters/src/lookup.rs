@@ -8,12 +8,10 @@ use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Resource};
 use pilotage_api::{ClusterTarget, Target, names};
-use pilotage_runtime::call::{CALL_LIMIT, CallError, within};
+use pilotage_runtime::call::{CALL_LIMIT, CallError};
 use pilotage_runtime::looks::Looks;
+use pilotage_runtime::pages::each_metadata;
 use serde::de::DeserializeOwned;
-
-/// Targets in one page.
-const PAGE: u32 = 500;
 
 /// Looks for targets. Who looks at the same time shares one LIST: anybody can invent names of virtual nodes. Clones
 /// share it.
@@ -42,7 +40,7 @@ impl Lookup {
     /// # Errors
     /// A list that failed.
     pub async fn has_target(&self, node: &str) -> Result<bool, CallError> {
-        let nodes = self.nodes.join(self.list()).await?;
+        let nodes = self.nodes.join(Box::pin(self.list())).await?;
         Ok(nodes.contains(node))
     }
 
@@ -61,16 +59,10 @@ where
     PartialObjectMeta<K>: DeserializeOwned,
 {
     let targets: Api<K> = Api::all(client.clone());
-    let mut params = ListParams::default().limit(PAGE);
-    loop {
-        let page = within(CALL_LIMIT, targets.list_metadata(&params)).await?;
-        nodes.extend(page.items.into_iter().map(|target| {
-            let (namespace, name) = (target.metadata.namespace, target.metadata.name);
-            names::virtual_node(namespace.as_deref(), name.as_deref().unwrap_or_default())
-        }));
-        params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
-        if params.continue_token.is_none() {
-            return Ok(());
-        }
-    }
+    each_metadata(CALL_LIMIT, &targets, ListParams::default(), |target| {
+        let (namespace, name) = (target.metadata.namespace, target.metadata.name);
+        let name = name.as_deref().unwrap_or_default();
+        nodes.insert(names::virtual_node(namespace.as_deref(), name));
+    })
+    .await
 }

@@ -565,8 +565,8 @@ mod tests {
             let stages = stages(&Pod::default(), events).into_iter();
             stages.map(|it| it.what).collect()
         };
-        let scheduled = "Successfully assigned shop/web to n-b: asked after 12 ms, reserved after 900 ms, granted after \
-            1500 ms, bound after 2000 ms; n-a refused [1 full]";
+        let scheduled = "Successfully assigned shop/web to n-b: asked after 12 ms, reserved after 900 ms, \
+            granted after 1500 ms, bound after 2000 ms; n-a refused [1 full]";
         let asked = "n-a is asked whether it takes the pod";
         let events = [
             event("02.000000", "Scheduled", scheduled),

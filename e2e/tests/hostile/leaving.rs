@@ -20,7 +20,9 @@ const CHANGES: usize = 10;
 async fn targets_that_cannot_go_have_everybodys_proxies_read_seldom() {
     let stage = Stage::beside("crowd").await;
     let server = HostileServer::start("crowd").await.unwrap();
-    let names: Vec<String> = (0..TARGETS).map(|number| format!("evil-{number}")).collect();
+    let names: Vec<String> = (0..TARGETS)
+        .map(|number| format!("evil-{number}"))
+        .collect();
     for name in &names {
         stage.lead_to(&server, name).await;
     }

@@ -35,9 +35,9 @@ pub struct AskArgs {
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_duration)]
     pub give_up: Duration,
 
-    /// How many events a second may tell of stages on the ways of pods (Asked, Reserved, Refused, Granted, Lost), of all
-    /// pods together. Five times as many may come at once; what is more isn't written. With 0, and with --kube-api-qps,
-    /// none is.
+    /// How many events a second may tell of stages on the ways of pods (Asked, Reserved, Refused, Granted, Lost), of
+    /// all pods together. Five times as many may come at once; what is more isn't written. With 0, and with
+    /// --kube-api-qps, none is.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(..=1000))]
     pub stage_events_per_second: u16,
 }

@@ -1,5 +1,5 @@
-//! How a pod came to its target, in one line for the event that it is bound: events of its stages are dropped when there
-//! are many. Written by the edge, read by the scheduling loop. Nothing is decided here.
+//! How a pod came to its target, in one line for the event that it is bound: events of its stages are dropped when
+//! there are many. Written by the edge, read by the scheduling loop. Nothing is decided here.
 
 use std::{
     collections::{BTreeMap, HashMap},

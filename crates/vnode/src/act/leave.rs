@@ -103,7 +103,7 @@ impl Actor {
             });
             look.await.map(|()| found)
         };
-        let bound = self.bound.join(read).await;
+        let bound = self.bound.join(Box::pin(read)).await;
         bound.map_err(|source| ActError::Call {
             what: "list the node's pods",
             source,
@@ -191,7 +191,7 @@ impl Actor {
 
     /// What the records of all proxy pods name, read live.
     async fn records(&self) -> Result<Arc<Records>, ActError> {
-        let read = Records::read(&self.client);
+        let read = Box::pin(Records::read(&self.client));
         let records = self.records.join(read).await;
         records.map_err(|source| ActError::Call {
             what: "list proxy pods",

@@ -93,7 +93,9 @@ mod tests {
 
     fn records(texts: &[&str]) -> Records {
         let mut records = Records::default();
-        texts.iter().for_each(|text| records.add(text));
+        for text in texts {
+            records.add(text);
+        }
         records
     }
 

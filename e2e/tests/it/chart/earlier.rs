@@ -25,6 +25,31 @@ fn is_proxy(answer: &kube::Result<Pod>) -> bool {
     })
 }
 
+/// The right to install the policies that came later.
+fn since_then() -> String {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": { "name": "since-then" },
+        "rules": [{
+            "apiGroups": ["admissionregistration.k8s.io"],
+            "resources": ["validatingadmissionpolicies", "validatingadmissionpolicybindings"],
+            "resourceNames": ["pilotage-targets"],
+            "verbs": ["get", "list", "watch", "create", "patch"],
+        }],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": { "name": "since-then" },
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "since-then",
+        },
+        "subjects": [{ "kind": "ServiceAccount", "name": "pilotage-webhook", "namespace": HOME }],
+    });
+    format!("{role}\n---\n{binding}\n")
+}
+
 /// A proxy pod that runs.
 async fn placed(pods: &Api<Pod>, name: &str) -> Pod {
     let pod = build::pod(name).elect().request("cpu", "100m").build();
@@ -64,6 +89,8 @@ async fn a_pod_of_an_earlier_release_runs_on_when_that_is_upgraded_and_ends() {
         let name = crd.name_any();
         apply::established(&plane.admin(), &name).await.unwrap();
     }
+    // Its processes are of today, and that is what the chart of their own time couldn't give them.
+    plane.apply_yaml(&since_then()).await.unwrap();
     let parts = start_parts(&plane).await;
     assert_eq!(parts.len(), 4);
     let here = json!({

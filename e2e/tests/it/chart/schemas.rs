@@ -1,5 +1,5 @@
-//! Renderings keep to the schemas of the pinned API server, and of the projects whose kinds it doesn't know: strictly, so
-//! that a field that doesn't exist fails.
+//! Renderings keep to the schemas of the pinned API server, and of the projects whose kinds it doesn't know: strictly,
+//! so that a field that doesn't exist fails.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -302,7 +302,8 @@ async fn going(shop: &Shop, name: &str, args: &[&str], env: &[(&str, &str)]) -> 
     Process::start(name, spec, Probe::None).await.unwrap()
 }
 
-/// Who sits at a terminal has one in the pod, of the same size, also when that changes, and ends what runs there by a key.
+/// Who sits at a terminal has one in the pod, of the same size, also when that changes, and ends what runs there by a
+/// key.
 async fn terminal(shop: &Shop, name: &str, env: &[(&str, &str)]) {
     // kwok drops what is shown last if the command ends, so it is asked while it runs.
     let script = "test -t 0 && test -t 1 && while read -r line; do stty size; done";

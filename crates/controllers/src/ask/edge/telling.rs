@@ -1,5 +1,5 @@
-//! What the edge tells a pod's author of its way, stage by stage: the rules are in [`pilotage_proxy::milestones`]. These
-//! events are only offered, so that nothing waits for them. Nothing is decided here.
+//! What the edge tells a pod's author of its way, stage by stage: the rules are in [`pilotage_proxy::milestones`].
+//! These events are only offered, so that nothing waits for them. Nothing is decided here.
 
 use std::collections::BTreeMap;
 

@@ -106,10 +106,9 @@ pub(super) fn decide(observed: &Observed<'_>) -> Plan {
         Some((got, age)) if got.asked == life => {
             half(got.life).max(SHORTEST_HALF).saturating_sub(age)
         }
-        // Somebody has asked for another life since.
-        Some(_) => paced,
         None if is_about(whole, life.span()) => left.saturating_sub(half(whole)).max(paced),
-        None => paced,
+        // Another life is asked for than it has.
+        _ => paced,
     };
     if !wait.is_zero() {
         return Plan::Wait(wait, until);

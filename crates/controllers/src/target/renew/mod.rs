@@ -310,7 +310,8 @@ impl Renewer {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let patched = secrets.patch(name, &params, &Patch::Merge(patch));
+        let patch = Patch::Merge(patch);
+        let patched = secrets.patch(name, &params, &patch);
         within(CALL_LIMIT, patched)
             .await
             .map_err(RenewError::Written)?;
