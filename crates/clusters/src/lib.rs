@@ -43,6 +43,7 @@ mod supervise;
 mod target;
 #[cfg(test)]
 mod testing;
+mod trial;
 pub mod watch;
 
 pub use access::{Authorization, Need};

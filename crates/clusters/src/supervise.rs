@@ -33,6 +33,7 @@ use crate::seats::SEATS;
 use crate::session::Session;
 use crate::spec::Access;
 use crate::target::Target;
+use crate::trial::Trial;
 use crate::watch::Watch;
 use credentials::{Credentials, Source, read, watch_secret, whole};
 use pace::Pace;
@@ -101,6 +102,11 @@ impl Supervisor {
         let throttle = throttle.map(|rate| Throttle::new(rate, "--target-api-qps"));
         let own = options.unthrottled.as_ref();
         let own = own.map_or(&local, |Unthrottled(client)| client).clone();
+        target.set_trial(Trial {
+            component: options.component,
+            allowed: options.allowed.clone(),
+            timeout: options.probe.timeout,
+        });
         Self {
             target,
             local,

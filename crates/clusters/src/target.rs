@@ -5,7 +5,7 @@
 use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
@@ -23,6 +23,7 @@ use crate::door::streams::Streams;
 use crate::key::{TargetKey, TargetObject};
 use crate::offence::Offences;
 use crate::session::Session;
+use crate::trial::Trial;
 use crate::watch::{ApiOf, Limits, News, Shared, Watch, WatchConfig, Watchable};
 
 /// A target cluster.
@@ -52,6 +53,8 @@ pub struct Target {
     /// What its watches have against it.
     pub(crate) offences: Offences,
     budget: Arc<Budget>,
+    /// How other credentials are tried; known once it is supervised.
+    trial: OnceLock<Trial>,
     /// Whether its Secret holds a kubeconfig; `None` until that has been looked at.
     kubeconfig: Mutex<Option<bool>>,
     kubeconfigs: Arc<cell::Sender<u64>>,
@@ -95,11 +98,30 @@ impl Target {
             refused: Arc::new(Notify::new()),
             offences: Offences::default(),
             budget: Arc::new(budget),
+            trial: OnceLock::new(),
             kubeconfig: Mutex::new(None),
             kubeconfigs,
             removed,
             watches: Mutex::new(Vec::new()),
         }
+    }
+
+    /// Whether the target takes these credentials instead of those that it is connected by.
+    ///
+    /// # Errors
+    /// Why not, or why that isn't known.
+    pub async fn takes(&self, kubeconfig: &[u8], context: Option<&str>) -> Result<(), LostReason> {
+        let Some(trial) = self.trial.get() else {
+            let why = "it isn't supervised yet".to_owned();
+            return Err(LostReason::Unreachable(why));
+        };
+        trial.ask(kubeconfig, context, &self.budget).await
+    }
+
+    /// Says how credentials are tried.
+    pub(crate) fn set_trial(&self, trial: Trial) {
+        // Whoever supervises it later has the same options.
+        let _ = self.trial.set(trial);
     }
 
     /// Which target.

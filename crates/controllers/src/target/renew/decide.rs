@@ -102,11 +102,14 @@ pub(super) fn decide(observed: &Observed<'_>) -> Plan {
     let paced = got.map_or(Duration::ZERO, |(_, age)| PACE.saturating_sub(age));
     let whole = since.map_or(life.span(), |since| span(since, until));
     let left = span(*now, until);
+    // A target may give less than it is asked for, and another Target may have got this one by the same Secret.
+    let is_all = |(got, _): &(&Got, Duration)| got.asked == life && is_about(whole, got.life);
+    let is_enough = is_about(whole, life.span()) || got.as_ref().is_some_and(is_all);
     let wait = match own {
         Some((got, age)) if got.asked == life => {
             half(got.life).max(SHORTEST_HALF).saturating_sub(age)
         }
-        None if is_about(whole, life.span()) => left.saturating_sub(half(whole)).max(paced),
+        None if is_enough => left.saturating_sub(half(whole)).max(paced),
         // Another life is asked for than it has.
         _ => paced,
     };

@@ -17,7 +17,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use pilotage_api::keys;
 use pilotage_clusters::spec::{Access, SecretRef};
-use pilotage_clusters::{Target, kubeconfig};
+use pilotage_clusters::{LostReason, Target, kubeconfig};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
 use pilotage_runtime::lease::Leadership;
@@ -55,6 +55,8 @@ enum RenewError {
     Strange,
     #[error("it doesn't stand in the kubeconfig as one word")]
     Hidden,
+    #[error("the new token isn't taken: {0}")]
+    NotTaken(LostReason),
     #[error("the Secret can't be written: {0}")]
     Written(CallError),
     #[error("another process leads")]
@@ -73,7 +75,7 @@ impl RenewError {
                 matches!(error.kind(), Failure::Forbidden | Failure::Invalid)
             }
             Self::Strange | Self::Hidden => true,
-            Self::NoClient | Self::NotLeader => false,
+            Self::NoClient | Self::NotTaken(_) | Self::NotLeader => false,
         }
     }
 
@@ -81,7 +83,7 @@ impl RenewError {
     fn word(&self) -> &'static str {
         match self {
             Self::Asked(error) if error.is_open() => "NotAnswered",
-            Self::Asked(_) | Self::Strange => "TokenRefused",
+            Self::Asked(_) | Self::Strange | Self::NotTaken(_) => "TokenRefused",
             Self::Hidden => "NotRenewable",
             Self::Written(_) => "SecretNotWritten",
             Self::NoClient | Self::NotLeader => "NotAnswered",
@@ -123,6 +125,8 @@ impl Holder {
 struct Pause {
     version: Option<String>,
     until: Instant,
+    /// Another version isn't sooner: whoever touches a Secret over and over makes no request each time.
+    soonest: Instant,
 }
 
 pub(super) struct Renewer {
@@ -230,11 +234,15 @@ impl Renewer {
             }
             Plan::Renew(ask) => {
                 let version = holder.secret.resource_version();
-                if let Some(pause) = &self.pause
-                    && pause.version == version
-                    && pause.until > now
-                {
-                    return Some(pause.until);
+                if let Some(pause) = &self.pause {
+                    let until = if pause.version == version {
+                        pause.until
+                    } else {
+                        pause.soonest.min(pause.until)
+                    };
+                    if until > now {
+                        return Some(until);
+                    }
                 }
                 let Err(error) = self.renew(holder, &ask, &token.unwrap_or_default()).await else {
                     (self.failures, self.pause) = (0, None);
@@ -255,7 +263,11 @@ impl Renewer {
                 }
                 self.failures = self.failures.saturating_add(1);
                 let until = from_now(BACKOFF.delay(self.failures, dice()));
-                self.pause = Some(Pause { version, until });
+                self.pause = Some(Pause {
+                    version,
+                    until,
+                    soonest: from_now(decide::PACE),
+                });
                 Some(until)
             }
         }
@@ -294,6 +306,9 @@ impl Renewer {
         if read.ok().flatten().as_ref() != Some(&got.text) {
             return Err(RenewError::Hidden);
         }
+        // The old one is nowhere else, and works.
+        let taken = self.target.takes(kubeconfig.as_bytes(), context).await;
+        taken.map_err(RenewError::NotTaken)?;
         if !self.leadership.is_leader() {
             return Err(RenewError::NotLeader);
         }

@@ -248,3 +248,16 @@ pilotage_absurd::properties! {
         }
     }
 }
+
+#[test]
+fn two_that_share_a_secret_renew_by_what_the_target_gives() {
+    // Less than was asked for; the other one has got the token that is there.
+    let (mine, other) = (token(99, 123), token(100, 124));
+    let mine = got(&mine, hours(24));
+    let seen = |hour| Observed {
+        got: Some((&mine, hours(hour - 99))),
+        ..observed(&other, hour)
+    };
+    assert_eq!(decide(&seen(100)), Plan::Wait(hours(12), at(124)));
+    assert!(matches!(decide(&seen(112)), Plan::Renew(_)));
+}
