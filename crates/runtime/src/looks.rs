@@ -15,8 +15,8 @@ use crate::moment::from_now;
 const REST: u32 = 9;
 /// No rest is longer.
 const LONGEST_REST: Duration = Duration::from_mins(1);
-/// The rest after a read that its caller gave up.
-const AFTER_GIVING_UP: Duration = Duration::from_secs(1);
+/// The rest after a read that failed, or that its caller gave up.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// One kind of read, shared by all who need its answer.
 #[derive(Debug)]
@@ -56,11 +56,14 @@ impl<T> Looks<T> {
             sleep_until(next).await;
         }
         let began = Instant::now();
-        last.next = Some(from_now(AFTER_GIVING_UP));
+        // It counts from the end of a read that has one.
+        last.next = Some(from_now(AFTER_FAILURE));
         let found = read.await;
+        last.next = Some(from_now(AFTER_FAILURE));
+        // Who waits for an answer that failed mustn't wait for long: each of them reads for itself.
+        let found = Arc::new(found?);
         let rest = began.elapsed().saturating_mul(REST).min(LONGEST_REST);
         last.next = Some(from_now(rest));
-        let found = Arc::new(found?);
         last.answer = Some((began, found.clone()));
         Ok(found)
     }
@@ -142,6 +145,6 @@ mod tests {
         assert!(timeout(READ, endless).await.is_err());
         let began = Instant::now();
         assert_eq!(*looks.join(async { Ok::<_, &str>(3) }).await.unwrap(), 3);
-        assert!(began.elapsed() <= AFTER_GIVING_UP);
+        assert!(began.elapsed() <= AFTER_FAILURE);
     }
 }
