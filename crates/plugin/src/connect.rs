@@ -155,12 +155,13 @@ impl Work {
         let Identities { source, target } = preflight::two(&self.source, &self.target).await?;
         self.connection.source_uid = source;
         let clusters = (&self.source, &self.target);
-        self.standing = taken::life(clusters, &self.connection).await;
+        self.standing = taken::life(clusters, &self.connection).await?;
         let (given, renew) = (self.args.token_life, self.args.renew_token);
         self.connection.life = Life::chosen(given, self.standing, renew);
         let doing = Doing::Connect {
             label: self.args.label_namespace,
-            renew: self.args.renew_token,
+            renew,
+            anew: renew && self.standing != Some(Life::Endless),
         };
         preflight::side(&self.target, &self.connection, doing).await?;
         preflight::side(&self.source, &self.connection, doing).await?;

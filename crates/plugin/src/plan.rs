@@ -41,6 +41,8 @@ pub(crate) enum Doing {
         label: bool,
         /// The token is made anew.
         renew: bool,
+        /// So is its account: what was given out for it may end long after.
+        anew: bool,
     },
     /// It is ended.
     Disconnect,
@@ -278,23 +280,26 @@ impl Connection {
             .map(need(GROUP, resource, self.namespace.as_deref()))
             .collect();
         needs.extend(secrets.iter().map(need("", "secrets", place)));
-        if let Doing::Connect { label, renew } = doing {
+        if let Doing::Connect { label, anew, .. } = doing {
             match side {
                 Side::Target => {
                     let ends = self.life.ends();
-                    // All tokens end with their account, which is made anew.
-                    let again: &[&'static str] = if ends && renew {
+                    let again: &[&'static str] = if anew {
                         &["get", "list", "watch", "delete"]
                     } else {
                         &["get"]
                     };
                     needs.extend(again.iter().map(need("", "serviceaccounts", place)));
+                    let renewal: &[&'static str] = match (ends, anew) {
+                        (true, _) => &["get", "create", "patch"],
+                        (false, true) => &["get", "delete"],
+                        (false, false) => &[],
+                    };
                     if ends {
                         needs.extend(["create"].iter().map(need("", TOKENS, place)));
-                        for resource in ["roles", "rolebindings"] {
-                            let verbs = ["get", "create", "patch"];
-                            needs.extend(verbs.iter().map(need(RBAC, resource, place)));
-                        }
+                    }
+                    for resource in ["roles", "rolebindings"] {
+                        needs.extend(renewal.iter().map(need(RBAC, resource, place)));
                     }
                 }
                 Side::Source if label && self.namespace.is_some() => {

@@ -59,23 +59,29 @@ pub(crate) async fn nothing(
     })
 }
 
-/// What kind of token this connection has from earlier, as far as one may look: who may not is told so elsewhere.
+/// What kind of token this connection has from earlier, as far as one may look: who may not, or whose names are taken,
+/// is told so elsewhere.
 pub(crate) async fn life(
     (source, target): (&Cluster, &Cluster),
     connection: &Connection,
-) -> Option<Life> {
+) -> Result<Option<Life>, Error> {
     let (name, token) = (connection.secret_name(), connection.token_name());
     let (here, there) = tokio::join!(
         secret(source, connection.place(), &name),
         secret(target, connection.place(), &token)
     );
-    let here = here.ok().flatten();
+    let visible = |found: Result<Option<Secret>, Error>| match found {
+        Err(Error::Call { source, .. }) if source.kind() == Failure::Forbidden => Ok(None),
+        Err(Error::Taken { .. }) => Ok(None),
+        found => found,
+    };
+    let (here, there) = (visible(here)?, visible(there)?);
     let annotations = here.and_then(|it| it.metadata.annotations);
     let mark = annotations.and_then(|mut all| all.remove(keys::TOKEN_LIFE));
-    let there = there.ok().flatten().map(|_| Life::Endless);
+    let there = there.map(|_| Life::Endless);
     // Whatever it says, the source is to renew it.
     let marked = mark.map(|mark| Life::Renewed(mark.parse::<TokenLife>().unwrap_or_default()));
-    marked.or(there)
+    Ok(marked.or(there))
 }
 
 /// The Secret is one of ours, or there is none.

@@ -52,10 +52,20 @@ async fn if_any<K: Resource<DynamicType = ()>>(
     namespace: Option<&str>,
     name: &str,
 ) -> Result<bool, Error> {
-    match delete::<K>(cluster, namespace, name).await {
-        // Who may not see it can't have made it, and one of somebody else's was none of this connection's.
-        Err(Error::Call { source, .. }) if source.kind() == Failure::Forbidden => Ok(false),
+    match taken::ours::<K>(cluster, namespace, name).await {
+        Err(Error::Call { source, .. }) if source.kind() == Failure::Forbidden => {
+            progress(&format!(
+                "warning: target: {} {name}, by which a source renews its token, may be there still: you may not \
+                 read it",
+                K::kind(&())
+            ));
+            Ok(false)
+        }
+        // It is somebody else's, and was none of this connection's.
         Err(Error::Taken { .. }) => Ok(false),
-        deleted => deleted,
+        there => match there? {
+            Some(_) => delete::<K>(cluster, namespace, name).await,
+            None => Ok(false),
+        },
     }
 }

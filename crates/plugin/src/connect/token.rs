@@ -40,7 +40,7 @@ impl Work {
         let (place, name) = (self.connection.place(), &self.connection.source_name);
         let kubeconfig = earlier.kubeconfig.as_deref();
         let own = kubeconfig.and_then(|it| tokens::of_account(it, place, name));
-        let void = if self.args.renew_token && self.standing.is_some() {
+        let void = if self.args.renew_token {
             self.end_tokens().await?;
             own.clone()
         } else {
@@ -71,7 +71,8 @@ impl Work {
             let deleted = within(CALL_LIMIT, secrets.delete(&name, &only(old.uid()))).await;
             deleted.map_err(self.target.failed("delete the old token"))?;
         }
-        if self.standing.is_some_and(Life::ends) {
+        // Where nobody says any more what kind it was, it may have been one that ends, or several.
+        if self.standing != Some(Life::Endless) {
             self.new_account().await?;
         }
         Ok(())
@@ -144,7 +145,13 @@ impl Work {
         let answer = within(CALL_LIMIT, asked).await;
         let answer = answer.map_err(self.target.failed("get a token"))?;
         let text = answer.status.and_then(|status| status.token);
-        Ok(text.unwrap_or_default())
+        text.filter(|text| !text.is_empty()).ok_or_else(|| {
+            self.late(
+                format!("the target has made no token of ServiceAccount {name}"),
+                "its answer has none".to_owned(),
+                "give the same command again",
+            )
+        })
     }
 
     /// A token without an end. The right to renew one goes, if it is there: nobody needs it.

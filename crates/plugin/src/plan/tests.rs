@@ -3,6 +3,7 @@ use super::*;
 const CONNECT: Doing = Doing::Connect {
     label: true,
     renew: true,
+    anew: false,
 };
 
 fn connection(namespace: Option<&str>) -> Connection {
@@ -217,10 +218,26 @@ fn what_is_missing_is_told_once_a_resource() {
     let once = Doing::Connect {
         label: true,
         renew: false,
+        anew: false,
     };
+    let anew = Doing::Connect {
+        label: true,
+        renew: true,
+        anew: true,
+    };
+    let ends = listed(&connection(Some("shop")).needs(Side::Target, anew));
+    assert_eq!(
+        ends.get(2..).unwrap(),
+        [
+            "get/list/watch/delete serviceaccounts of namespace shop",
+            "get/delete roles of namespace shop",
+            "get/delete rolebindings of namespace shop",
+        ]
+    );
     for (doing, secrets, accounts) in [
         (once, "get", "get"),
-        (CONNECT, "get/delete", "get/list/watch/delete"),
+        (CONNECT, "get/delete", "get"),
+        (anew, "get/delete", "get/list/watch/delete"),
     ] {
         assert_eq!(
             listed(&renewed(Some("shop")).needs(Side::Target, doing)),

@@ -143,7 +143,8 @@ impl Stage {
         let written = kubeconfig(&secret).replace(&token(&secret), &short);
         let patch = json!({ "data": { "config": ByteString(written.into_bytes()) } });
         let params = PatchParams::default();
-        let patched = self.secrets.patch(SECRET, &params, &Patch::Merge(patch));
+        let patch = Patch::Merge(patch);
+        let patched = self.secrets.patch(SECRET, &params, &patch);
         patched.await.unwrap()
     }
 
@@ -312,6 +313,18 @@ async fn the_kind_of_a_token_changes_only_when_it_is_renewed() {
     stage.connect(&["--renew-token"]).await;
     assert_ne!(uid().await, before);
     assert_eq!(mark(&stage.secret().await), Some("24h"));
+    // Also if nobody says any more what kind of token it is.
+    let before = uid().await;
+    let unmarked = json!({ "metadata": { "annotations": { keys::TOKEN_LIFE: null } } });
+    let (params, unmarked) = (PatchParams::default(), Patch::Merge(unmarked));
+    stage
+        .secrets
+        .patch(SECRET, &params, &unmarked)
+        .await
+        .unwrap();
+    stage.connect(&["--renew-token"]).await;
+    assert_ne!(uid().await, before);
+    assert_eq!(mark(&stage.secret().await), Some("720h"));
     let endless = ["--token-life", "never", "--renew-token"];
     stage.connect(&endless).await;
     let last = stage.secret().await;
