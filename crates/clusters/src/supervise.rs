@@ -102,11 +102,7 @@ impl Supervisor {
         let throttle = throttle.map(|rate| Throttle::new(rate, "--target-api-qps"));
         let own = options.unthrottled.as_ref();
         let own = own.map_or(&local, |Unthrottled(client)| client).clone();
-        target.set_trial(Trial {
-            component: options.component,
-            allowed: options.allowed.clone(),
-            timeout: options.probe.timeout,
-        });
+        target.set_trial(Trial::of(&options));
         Self {
             target,
             local,

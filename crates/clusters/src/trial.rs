@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::allow::Allowed;
+use crate::args::Options;
 use crate::budget::Budget;
 use crate::connection::LostReason;
 use crate::{door, kubeconfig, probe};
@@ -12,13 +13,21 @@ use crate::{door, kubeconfig, probe};
 /// How credentials are tried: by the same door as those in use.
 #[derive(Debug)]
 pub(crate) struct Trial {
-    pub(crate) component: &'static str,
-    pub(crate) allowed: Allowed,
+    component: &'static str,
+    allowed: Allowed,
     /// For the answer.
-    pub(crate) timeout: Duration,
+    timeout: Duration,
 }
 
 impl Trial {
+    pub(crate) fn of(options: &Options) -> Self {
+        Self {
+            component: options.component,
+            allowed: options.allowed.clone(),
+            timeout: options.probe.timeout,
+        }
+    }
+
     /// Asks their server as a probe does.
     pub(crate) async fn ask(
         &self,
