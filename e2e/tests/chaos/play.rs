@@ -38,6 +38,9 @@ pub(crate) struct Verdict {
     pub(crate) cell: Cell,
     /// How long its steps took.
     pub(crate) steps: Vec<(&'static str, Duration)>,
+    /// Whether a pod was in the cell's state, so that somebody was struck. It takes processes that keep their leases:
+    /// on a machine that stalls for seconds they end before any pod gets there.
+    pub(crate) reached: bool,
     /// In which states pods were when the fault came.
     pub(crate) states: BTreeSet<State>,
     /// How many pods of the targets' own were evicted.
@@ -56,6 +59,7 @@ pub(crate) async fn play(stage: &Stage, cell: Cell) -> Verdict {
         begin: SystemTime::now(),
         steps: Vec::new(),
         step: Instant::now(),
+        reached: false,
         states: BTreeSet::new(),
         fault: None,
         death: None,
@@ -76,6 +80,7 @@ pub(crate) async fn play(stage: &Stage, cell: Cell) -> Verdict {
     Verdict {
         cell,
         steps: play.steps,
+        reached: play.reached,
         states: play.states,
         evicted: play.evicted,
         wrong: play.wrong,
@@ -89,6 +94,7 @@ struct Play<'a> {
     begin: SystemTime,
     steps: Vec<(&'static str, Duration)>,
     step: Instant,
+    reached: bool,
     states: BTreeSet<State>,
     /// From the strike until what was held back had landed; everywhere, since writes were held back in all targets.
     fault: Option<Fault>,
@@ -125,52 +131,17 @@ impl Play<'_> {
         };
         self.done("set up");
 
-        let before = match self.cell.state {
-            State::Deleting => State::Running,
-            state => state,
-        };
-        let mut first = self.tapes()?.first(before, FIRST).await?;
-        if let (State::Deleting, Some((pod, _))) = (self.cell.state, &first) {
-            pods.delete(pod, &DeleteParams::default())
-                .await
-                .map_err(Error::request("can't delete the first pod"))?;
-            wanted.running.remove(pod);
-            first = self.tapes()?.first(State::Deleting, FIRST).await?;
-        }
-        let Some((pod, place)) = first else {
-            self.wrong
-                .push("no pod was ever seen in the cell's state".to_owned());
-            return Ok(());
-        };
-        // Seen in the source, it is the target of its delegate that is meant.
-        let target = match place {
-            Place::Source => self.tapes()?.target_of(&pod).unwrap_or(Place::Target(0)),
-            Place::Target(_) => place,
-        };
-        let state = self.tapes()?.state_of(&pod);
-        if state != Some(self.cell.state) {
-            (self.wrong).push(format!("{pod} was {state:?} before the fault came"));
-        }
-        if self.cell.state == State::Reserved && !self.holds_a_node().await {
-            // Then zero at the end would mean nothing.
-            (self.wrong).push("no scheduler says that it holds a node".to_owned());
-        }
-        self.states = self.tapes()?.states();
-        self.stage
-            .journal()
-            .note(format!("{pod} is seen in the cell's state, in {target:?}"));
-        self.done("first");
-
-        let struck = SystemTime::now();
-        strike(self.stage, self.cell, &victim, target).await?;
+        let struck = self.strike_first(&pods, &mut wanted, &victim).await?;
         kept.release().await;
-        let fault = |target| Fault {
-            target,
-            time: struck..=SystemTime::now(),
-        };
-        self.fault = Some(fault(None));
-        if let (Actor::CandidateScheduler, Place::Target(target)) = (self.cell.actor, target) {
-            self.death = Some(fault(Some(target)));
+        if let Some((struck, target)) = struck {
+            let fault = |target| Fault {
+                target,
+                time: struck..=SystemTime::now(),
+            };
+            self.fault = Some(fault(None));
+            if let (Actor::CandidateScheduler, Place::Target(target)) = (self.cell.actor, target) {
+                self.death = Some(fault(Some(target)));
+            }
         }
         self.done("fault");
         let created = creating.await;
@@ -194,6 +165,54 @@ impl Play<'_> {
         self.verdict(namespace, &nothing, "after the end").await?;
         self.done("end");
         Ok(())
+    }
+
+    /// Strikes while the first pod is in the cell's state: since when, and in which target it was. `None`: no pod got
+    /// there, and nobody was struck.
+    async fn strike_first(
+        &mut self,
+        pods: &Api<Pod>,
+        wanted: &mut Wanted,
+        victim: &Victim,
+    ) -> Result<Option<(SystemTime, Place)>, Error> {
+        let before = match self.cell.state {
+            State::Deleting => State::Running,
+            state => state,
+        };
+        let mut first = self.tapes()?.first(before, FIRST).await?;
+        if let (State::Deleting, Some((pod, _))) = (self.cell.state, &first) {
+            pods.delete(pod, &DeleteParams::default())
+                .await
+                .map_err(Error::request("can't delete the first pod"))?;
+            wanted.running.remove(pod);
+            first = self.tapes()?.first(State::Deleting, FIRST).await?;
+        }
+        let Some((pod, place)) = first else {
+            return Ok(None);
+        };
+        // Seen in the source, it is the target of its delegate that is meant.
+        let target = match place {
+            Place::Source => self.tapes()?.target_of(&pod).unwrap_or(Place::Target(0)),
+            Place::Target(_) => place,
+        };
+        let state = self.tapes()?.state_of(&pod);
+        if state != Some(self.cell.state) {
+            (self.wrong).push(format!("{pod} was {state:?} before the fault came"));
+        }
+        if self.cell.state == State::Reserved && !self.holds_a_node().await {
+            // Then zero at the end would mean nothing.
+            (self.wrong).push("no scheduler says that it holds a node".to_owned());
+        }
+        self.reached = true;
+        self.states = self.tapes()?.states();
+        self.stage
+            .journal()
+            .note(format!("{pod} is seen in the cell's state, in {target:?}"));
+        self.done("first");
+
+        let struck = SystemTime::now();
+        strike(self.stage, self.cell, victim, target).await?;
+        Ok(Some((struck, target)))
     }
 
     async fn holds_a_node(&self) -> bool {
