@@ -84,6 +84,15 @@ impl RunDir {
     pub fn remove_data(&self) {
         let _ = fs::remove_dir_all(self.data());
     }
+
+    /// The same but for one sub-directory.
+    pub(crate) fn remove_data_but(&self, kept: &str) {
+        for entry in fs::read_dir(self.data()).into_iter().flatten().flatten() {
+            if entry.file_name() != kept {
+                let _ = fs::remove_dir_all(entry.path()).or_else(|_| fs::remove_file(entry.path()));
+            }
+        }
+    }
 }
 
 /// Removes the data of dead runs, and whole directories beyond the newest [`KEPT_RUNS`].

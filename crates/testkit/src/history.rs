@@ -9,33 +9,20 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use http::{Method, Request};
-use http_body_util::{BodyExt, Full};
-use hyper::Response;
-use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::record::Change;
+use crate::store::{
+    ANSWER, Answer, Conversation, KeyValue, REGISTRY, REGISTRY_END, ask, decoded, encoded, send,
+};
 
-/// Where API servers keep objects.
-const REGISTRY: &str = "/registry/";
-/// The end of the range of all keys that begin with [`REGISTRY`]: `0` follows `/`.
-const REGISTRY_END: &str = "/registry0";
 /// Written to know that everything before it has been seen. It is in the range, and no API server reads it.
 const MARKER: &str = "/registry/testkit-marker";
-/// How long etcd may take to answer.
-const ANSWER: Duration = Duration::from_secs(20);
-
 /// A history can't be had, or did not show what was waited for.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -271,29 +258,6 @@ fn take(line: &[u8], prefixes: &[String], tape: &Mutex<Tape>) -> Result<(), Stri
     Ok(())
 }
 
-/// A number as etcd's gateway writes it: as text.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-struct Number(u64);
-
-impl TryFrom<String> for Number {
-    type Error = std::num::ParseIntError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse().map(Self)
-    }
-}
-
-#[derive(Debug, Deserialize)]
-struct Answer {
-    header: Header,
-}
-
-#[derive(Debug, Deserialize)]
-struct Header {
-    revision: Number,
-}
-
 #[derive(Debug, Deserialize)]
 struct Message {
     result: Option<Batch>,
@@ -316,80 +280,6 @@ struct Event {
     kind: String,
     kv: KeyValue,
     prev_kv: Option<KeyValue>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct KeyValue {
-    key: String,
-    create_revision: Number,
-    mod_revision: Number,
-    value: String,
-}
-
-fn encoded(text: &str) -> String {
-    STANDARD.encode(text)
-}
-
-fn decoded(text: &str) -> Result<Vec<u8>, String> {
-    STANDARD.decode(text).map_err(|error| error.to_string())
-}
-
-/// A response that is still being read, with what keeps its connection alive.
-struct Conversation {
-    response: Response<Incoming>,
-    // The connection ends when this is dropped.
-    _sender: http1::SendRequest<Full<Bytes>>,
-    driver: JoinHandle<()>,
-}
-
-impl Drop for Conversation {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
-}
-
-async fn send(address: SocketAddr, path: &str, body: &Value) -> Result<Conversation, String> {
-    let text = |error: &dyn std::fmt::Display| error.to_string();
-    let stream = TcpStream::connect(address).await.map_err(|e| text(&e))?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(|e| text(&e))?;
-    let driver = tokio::spawn(async move {
-        let _ = connection.await;
-    });
-    let request = Request::builder()
-        .method(Method::POST)
-        .uri(path)
-        .header(http::header::HOST, address.to_string())
-        .body(Full::new(Bytes::from(body.to_string())))
-        .map_err(|e| text(&e))?;
-    let response = sender.send_request(request).await.map_err(|e| text(&e))?;
-    Ok(Conversation {
-        response,
-        _sender: sender,
-        driver,
-    })
-}
-
-async fn ask<T: DeserializeOwned>(
-    address: SocketAddr,
-    path: &str,
-    body: &Value,
-) -> Result<T, String> {
-    let asking = async {
-        let mut conversation = send(address, path, body).await?;
-        let status = conversation.response.status();
-        let body = conversation.response.body_mut().collect().await;
-        let body = body.map_err(|error| error.to_string())?.to_bytes();
-        if !status.is_success() {
-            return Err(format!("{status}: {}", String::from_utf8_lossy(&body)));
-        }
-        serde_json::from_slice(&body).map_err(|error| error.to_string())
-    };
-    tokio::time::timeout(ANSWER, asking)
-        .await
-        .map_err(|_| "no answer".to_owned())?
 }
 
 #[cfg(test)]

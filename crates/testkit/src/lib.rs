@@ -33,6 +33,8 @@
 //!
 //! - **Sharing**: tests of one binary share planes with [`shared::plane`] and take a [`TestNamespace`] each. A test
 //!   that breaks a plane or needs cluster-scoped objects starts its own.
+//! - **Using again**: tests that have planes of their own may take the API servers of those that have ended, cleaned:
+//!   by [`Builder::used_again`], or all of a process by [`plane::REUSE_VARIABLE`].
 //! - **Faults**: [`ControlPlane::kill`], [`ControlPlane::signal`] and [`ControlPlane::restart`] for each [`Part`], the
 //!   same for a [`PilotageProcess`], and a [`FaultProxy`] in front of an API server for everything between the two.
 //! - **Lies**: a [`HostileServer`] plays the API server of a target cluster and answers whatever a test says, and
@@ -66,6 +68,7 @@ pub mod process;
 pub mod ready;
 pub mod record;
 pub mod shared;
+mod store;
 pub mod streams;
 pub mod supervisor;
 pub mod terminal;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{
+    DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
+};
 use kube::{Api, Client, Resource, ResourceExt};
 use pilotage_api::{Target, keys};
 use serde_json::json;
@@ -18,6 +20,8 @@ use crate::{shared, wait};
 #[derive(Debug)]
 pub struct TestNamespace {
     name: String,
+    /// The plane may be another test's when this value goes, with a namespace of this name.
+    uid: String,
     access: Access,
     kept: bool,
 }
@@ -37,13 +41,14 @@ impl TestNamespace {
             },
             ..Namespace::default()
         };
-        Api::<Namespace>::all(client.clone())
+        let created = Api::<Namespace>::all(client.clone())
             .create(&PostParams::default(), &namespace)
             .await
             .map_err(request(format!("create namespace {name}")))?;
         // From here on a failure takes the namespace away.
         let namespace = Self {
             name: name.to_owned(),
+            uid: created.uid().unwrap_or_default(),
             access: plane.admin_access().in_namespace(name),
             kept: false,
         };
@@ -103,14 +108,23 @@ impl Drop for TestNamespace {
         if self.kept {
             return;
         }
-        let (name, access) = (self.name.clone(), self.access.clone());
+        let (name, uid) = (self.name.clone(), self.uid.clone());
+        let access = self.access.clone();
         // The test's own runtime is about to end.
         let _ = shared::runtime().map(|runtime| {
             runtime.spawn(async move {
                 if let Ok(client) = access.client() {
+                    let api: Api<Namespace> = Api::all(client.clone());
+                    let there = api.get_opt(&name).await.ok().flatten();
+                    if there.is_none_or(|there| there.uid().as_ref() != Some(&uid)) {
+                        return;
+                    }
                     forget_targets(&client, &name).await;
-                    let api: Api<Namespace> = Api::all(client);
-                    let _ = api.delete(&name, &DeleteParams::default()).await;
+                    let params = DeleteParams::default().preconditions(Preconditions {
+                        uid: Some(uid),
+                        ..Preconditions::default()
+                    });
+                    let _ = api.delete(&name, &params).await;
                 }
             })
         });

@@ -12,7 +12,7 @@ use crate::supervisor::Spec;
 use crate::tools::Tools;
 
 /// What the builder chose.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Options {
     /// Lift the limits on requests in flight.
     pub(super) unlimited: bool,

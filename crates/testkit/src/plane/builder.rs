@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
@@ -10,9 +12,10 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use super::certs::Authority;
+use super::snapshot::Snapshot;
 use super::{
     ControlPlane, Error, Part, Running, StartTimes, apiserver, audit, controller_manager, etcd,
-    kwok, nodes,
+    kwok, nodes, pool,
 };
 use crate::access::{Access, Credential};
 use crate::apply;
@@ -21,11 +24,15 @@ use crate::namespace;
 use crate::ports::Port;
 use crate::process::Process;
 use crate::ready::Probe;
+use crate::shared;
 use crate::tools::Tools;
 use crate::wait;
 
 /// The ports are ours by lock, but a stranger may have taken one.
 const ATTEMPTS: u32 = 3;
+/// The administrator's name and group.
+const ADMIN: &str = "testkit-admin";
+const ADMINS: &str = "system:masters";
 pub(super) const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";
 
 /// What a control plane consists of. Everything is off unless asked for, except the CRDs.
@@ -42,6 +49,7 @@ pub struct Builder {
     crd_directory: Option<PathBuf>,
     tools: Option<Tools>,
     kubernetes: Option<String>,
+    again: bool,
 }
 
 impl Builder {
@@ -57,6 +65,7 @@ impl Builder {
             crd_directory: Some(dirs::workspace_root().join("crds")),
             tools: None,
             kubernetes: None,
+            again: pool::is_wanted(),
         }
     }
 
@@ -164,6 +173,13 @@ impl Builder {
         self
     }
 
+    /// Takes etcd and API server of a plane that was [stopped](ControlPlane::stop), if there is a fitting one, and
+    /// leaves them to the next: see [`REUSE_VARIABLE`](super::REUSE_VARIABLE), which asks for it everywhere.
+    pub fn used_again(mut self) -> Self {
+        self.again = true;
+        self
+    }
+
     /// Starts it. When this returns, the CRDs are served, the nodes are ready and the namespace `default` has its
     /// service account.
     pub async fn start(self) -> Result<ControlPlane, Error> {
@@ -189,51 +205,18 @@ impl Builder {
             Some(version) => tools.with_kubernetes(version)?,
             None => tools,
         };
-        let run = RunDir::create(&self.name).map_err(Error::Prepare)?;
-        let directory = run.path().to_owned();
-        std::fs::create_dir_all(run.data()).map_err(Error::Prepare)?;
-        let mut running = Running {
-            parts: BTreeMap::new(),
-            run,
-            ports: Vec::new(),
-        };
-        let (etcd_client, etcd_peer, api) = (running.port()?, running.port()?, running.port()?);
-
-        let authority = Authority::new(&format!("testkit-{}", self.name))?;
-        apiserver::write_files(&directory, &authority, &self.api_server)?;
-        let access = |user: &str, group: Option<&str>| -> Result<Access, Error> {
-            let credential = Credential::Certificate(authority.client(user, group)?);
-            let ca = (authority.certificate(), authority.certificate_der());
-            Ok(Access::new(
-                &self.name,
-                &format!("https://{api}"),
-                ca,
-                credential,
-            ))
-        };
-        let admin = access("testkit-admin", Some("system:masters"))?;
+        let pool::Core {
+            mut running,
+            authority,
+            etcd,
+            api,
+            again,
+        } = self.core(&tools, &mut done).await?;
+        let directory = running.run.path().to_owned();
+        let access = |user: &str, group: Option<&str>| self.access(&authority, api, user, group);
+        let admin = access(ADMIN, Some(ADMINS))?;
         admin.write(&directory.join(ADMIN_KUBECONFIG))?;
         let client = admin.client()?;
-
-        let (spec, probe) = etcd::spec(&tools, &directory, etcd_client, etcd_peer)?;
-        // The API server looks for etcd once a second only, so it is started when etcd serves.
-        running.start(Part::Etcd, "etcd", spec, probe).await?;
-        running.ready(Part::Etcd).await?;
-        done("etcd");
-        let spec = apiserver::spec(&tools, &directory, api, etcd_client, &self.api_server)?;
-        let probe = Probe::Https {
-            access: Box::new(admin.clone()),
-            path: "/readyz",
-        };
-        running
-            .start(Part::ApiServer, "kube-apiserver", spec, probe)
-            .await?;
-        running.ready(Part::ApiServer).await?;
-        done("kube-apiserver");
-
-        // The garbage collector learns a new CRD late, so they come before it.
-        apply::apply_values(&client, self.all_crds()?, "default").await?;
-        done("CRDs");
 
         if let Some(args) = &self.controller_manager {
             let port = running.port()?;
@@ -259,7 +242,7 @@ impl Builder {
         }
         if self.kwok.is_some() {
             // It writes nodes, leases and pods as many a node does: the group of administrators is the simplest.
-            let own = access(kwok::USER, Some("system:masters"))?;
+            let own = access(kwok::USER, Some(ADMINS))?;
             let kubelet = match &self.kubelet {
                 Some(kubelet) => {
                     let pair = authority.server("kwok", &["127.0.0.1"])?;
@@ -287,9 +270,133 @@ impl Builder {
             directory,
             tools,
             audits: self.api_server.audit.clone(),
-            store: self.api_server.json_storage.then_some(etcd_client),
+            etcd,
+            api,
+            is_readable: self.api_server.json_storage,
+            again,
             started,
         })
+    }
+
+    /// etcd and an API server with the definitions: new ones, or some that nobody needs any more.
+    async fn core(
+        &self,
+        tools: &Tools,
+        done: &mut impl FnMut(&'static str),
+    ) -> Result<pool::Core, Error> {
+        let kind = self.kind()?;
+        while let Some(core) = kind.as_ref().and_then(pool::take) {
+            let admin = self.access(&core.authority, core.api, ADMIN, Some(ADMINS))?;
+            match core.clean(&admin).await {
+                Ok(()) => {
+                    done("an earlier one's core");
+                    return Ok(core);
+                }
+                Err(reason) => {
+                    tracing::info!(name = self.name, %reason, "a core isn't used again");
+                    core.running.stop().await;
+                }
+            }
+        }
+        if let Some(core) = pool::take_any() {
+            core.running.stop().await;
+        }
+        let Some(kind) = kind else {
+            return self.new_core(tools.clone(), done).await;
+        };
+        // It outlives the runtime of the test.
+        let (builder, tools) = (self.clone(), tools.clone());
+        let starting = async move {
+            let mut core = builder.new_core(tools, &mut |_| {}).await?;
+            let unused = Snapshot::take(core.etcd).await.map_err(Error::again)?;
+            core.again = Some(pool::Again { kind, unused });
+            Ok::<_, Error>(core)
+        };
+        let started = shared::runtime().map_err(Error::Prepare)?.spawn(starting);
+        let core = started
+            .await
+            .map_err(|error| Error::again(error.to_string()))??;
+        done("a core to use again");
+        Ok(core)
+    }
+
+    /// What a plane of which the core is used again must have in common with this one; `None` if none is.
+    fn kind(&self) -> Result<Option<pool::Kind>, Error> {
+        let json_storage = self.api_server.json_storage;
+        let usual = apiserver::Options {
+            json_storage,
+            ..apiserver::Options::default()
+        };
+        if !self.again || self.tools.is_some() || self.api_server != usual {
+            return Ok(None);
+        }
+        Ok(Some(pool::Kind {
+            kubernetes: self.kubernetes.clone(),
+            json_storage,
+            crds: self.all_crds()?,
+        }))
+    }
+
+    async fn new_core(
+        &self,
+        tools: Tools,
+        done: &mut impl FnMut(&'static str),
+    ) -> Result<pool::Core, Error> {
+        let run = RunDir::create(&self.name).map_err(Error::Prepare)?;
+        let directory = run.path().to_owned();
+        std::fs::create_dir_all(run.data()).map_err(Error::Prepare)?;
+        let mut running = Running {
+            parts: BTreeMap::new(),
+            run,
+            ports: Vec::new(),
+            struck: AtomicBool::new(false),
+        };
+        let (etcd_client, etcd_peer, api) = (running.port()?, running.port()?, running.port()?);
+
+        let authority = Authority::new(&format!("testkit-{}", self.name))?;
+        apiserver::write_files(&directory, &authority, &self.api_server)?;
+        let admin = self.access(&authority, api, ADMIN, Some(ADMINS))?;
+        let client = admin.client()?;
+
+        let (spec, probe) = etcd::spec(&tools, &directory, etcd_client, etcd_peer)?;
+        // The API server looks for etcd once a second only, so it is started when etcd serves.
+        running.start(Part::Etcd, "etcd", spec, probe).await?;
+        running.ready(Part::Etcd).await?;
+        done("etcd");
+        let spec = apiserver::spec(&tools, &directory, api, etcd_client, &self.api_server)?;
+        let probe = Probe::Https {
+            access: Box::new(admin.clone()),
+            path: "/readyz",
+        };
+        running
+            .start(Part::ApiServer, "kube-apiserver", spec, probe)
+            .await?;
+        running.ready(Part::ApiServer).await?;
+        done("kube-apiserver");
+
+        // The garbage collector learns a new CRD late, so they come before it.
+        apply::apply_values(&client, self.all_crds()?, "default").await?;
+        done("CRDs");
+        Ok(pool::Core {
+            running,
+            authority: Arc::new(authority),
+            etcd: etcd_client,
+            api,
+            again: None,
+        })
+    }
+
+    fn access(
+        &self,
+        authority: &Authority,
+        api: SocketAddr,
+        user: &str,
+        group: Option<&str>,
+    ) -> Result<Access, Error> {
+        let credential = Credential::Certificate(authority.client(user, group)?);
+        let ca = (authority.certificate(), authority.certificate_der());
+        let url = format!("https://{api}");
+        Ok(Access::new(&self.name, &url, ca, credential))
     }
 
     fn all_crds(&self) -> Result<Vec<Value>, Error> {

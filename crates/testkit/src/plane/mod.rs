@@ -12,11 +12,15 @@ mod identity;
 pub mod kwok;
 pub mod metrics_server;
 mod nodes;
+mod pool;
+mod snapshot;
 mod tenant;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -27,6 +31,7 @@ use kube::{Api, Client};
 pub use self::bindings::bindings;
 pub use self::builder::Builder;
 use self::certs::Authority;
+pub use self::pool::VARIABLE as REUSE_VARIABLE;
 use crate::access::{self, Access};
 use crate::apply;
 use crate::cli;
@@ -162,12 +167,16 @@ pub struct ControlPlane {
     name: String,
     running: Option<Running>,
     admin: Access,
-    authority: Authority,
+    authority: Arc<Authority>,
     directory: PathBuf,
     tools: Tools,
     audits: Option<audit::Policy>,
-    /// Where etcd listens, if what it stores can be read.
-    store: Option<SocketAddr>,
+    /// Where etcd listens.
+    etcd: SocketAddr,
+    api: SocketAddr,
+    /// Whether what etcd stores can be read.
+    is_readable: bool,
+    again: Option<pool::Again>,
     started: StartTimes,
 }
 
@@ -175,7 +184,39 @@ pub struct ControlPlane {
 struct Running {
     parts: BTreeMap<Part, Process>,
     run: RunDir,
+    /// Those of etcd and the API server come first.
     ports: Vec<Port>,
+    /// Whether somebody had etcd or the API server in hand, to kill it, say.
+    struck: AtomicBool,
+}
+
+/// Ports that etcd and the API server have.
+const CORE_PORTS: usize = 3;
+
+impl Running {
+    fn was_struck(&self) -> bool {
+        self.struck.load(Ordering::Relaxed)
+    }
+
+    /// Stops everything but etcd and the API server.
+    async fn stop_rest(&mut self) {
+        let mut rest = self.parts.split_off(&Part::ControllerManager);
+        futures::future::join_all(rest.values().map(|part| part.stop(GRACE))).await;
+        rest.clear();
+        self.ports.truncate(CORE_PORTS);
+    }
+
+    /// Stops what is left, and removes the data.
+    async fn stop(self) {
+        let Self {
+            parts, run, ports, ..
+        } = self;
+        for part in parts.into_values().rev() {
+            part.stop(GRACE).await;
+        }
+        run.remove_data();
+        drop(ports);
+    }
 }
 
 impl ControlPlane {
@@ -241,15 +282,24 @@ impl ControlPlane {
 
     /// Whether a part runs here (or did: tests may have killed it).
     pub fn has(&self, part: Part) -> bool {
-        self.process(part).is_ok()
+        self.part(part).is_ok()
     }
 
-    /// One of its processes, to kill, freeze and restart.
-    pub fn process(&self, part: Part) -> Result<&Process, Error> {
+    fn part(&self, part: Part) -> Result<&Process, Error> {
         self.running
             .as_ref()
             .and_then(|running| running.parts.get(&part))
             .ok_or(Error::NoPart(part))
+    }
+
+    /// One of its processes, to kill, freeze and restart.
+    pub fn process(&self, part: Part) -> Result<&Process, Error> {
+        if let Some(running) = &self.running
+            && matches!(part, Part::Etcd | Part::ApiServer)
+        {
+            running.struck.store(true, Ordering::Relaxed);
+        }
+        self.part(part)
     }
 
     /// Sends a signal to a part.
@@ -285,7 +335,8 @@ impl ControlPlane {
     /// Records every version of the objects below these prefixes (such as `pods/` or `pods/default/`) from now on, as
     /// the data store has them: no fault of the API server leaves a gap.
     pub async fn history(&self, prefixes: &[&str]) -> Result<History, Error> {
-        let store = self.store.ok_or(history::Error::Off)?;
+        let store = self.is_readable.then_some(self.etcd);
+        let store = store.ok_or(history::Error::Off)?;
         let prefixes: Vec<String> = prefixes.iter().map(ToString::to_string).collect();
         Ok(History::start(store, &prefixes).await?)
     }
@@ -328,7 +379,7 @@ impl ControlPlane {
 
     /// Adds nodes and waits until they are ready; kwok keeps them alive, so it must run.
     pub async fn add_nodes(&self, nodes: impl IntoIterator<Item = Node>) -> Result<(), Error> {
-        self.process(Part::Kwok)?;
+        self.part(Part::Kwok)?;
         let nodes = nodes.into_iter().collect();
         nodes::create(&self.admin(), nodes, self.has(Part::ControllerManager)).await
     }
@@ -378,24 +429,23 @@ impl ControlPlane {
         Ok(command.run().await?)
     }
 
-    /// Stops every part and removes the data; the logs stay.
+    /// Stops every part and removes the data; the logs stay. Where [planes are used again](REUSE_VARIABLE) etcd and the
+    /// API server may wait for the next one.
     pub async fn stop(mut self) {
-        let Some(running) = self.running.take() else {
+        let Some(mut running) = self.running.take() else {
             return;
         };
-        let Running {
-            mut parts,
-            run,
-            ports,
-        } = running;
-        let etcd = parts.remove(&Part::Etcd);
-        let api_server = parts.remove(&Part::ApiServer);
-        futures::future::join_all(parts.values().map(|part| part.stop(GRACE))).await;
-        for part in [api_server, etcd].into_iter().flatten() {
-            part.stop(GRACE).await;
+        running.stop_rest().await;
+        let core = pool::Core {
+            running,
+            authority: Arc::clone(&self.authority),
+            etcd: self.etcd,
+            api: self.api,
+            again: self.again.take(),
+        };
+        if let Some(core) = pool::put(core) {
+            core.running.stop().await;
         }
-        run.remove_data();
-        drop(ports);
     }
 }
 
@@ -407,7 +457,9 @@ impl Drop for ControlPlane {
         // A test has no time to wait here. If the process ends first, the supervisors do the rest.
         let stopping = std::thread::Builder::new().name("testkit-stop".to_owned());
         let _ = stopping.spawn(move || {
-            let Running { parts, run, ports } = running;
+            let Running {
+                parts, run, ports, ..
+            } = running;
             for (_, part) in parts.into_iter().rev() {
                 part.stop_blocking(GRACE);
             }
