@@ -14,8 +14,8 @@ use crate::cell::State;
 use crate::stage::{Hold, Stage, TARGETS};
 use crate::world::{Place, Seen, Wanted, World};
 
-/// Between two looks at what schedulers hold, which no history tells of.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Between two looks at what no history tells of, such as what schedulers hold.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// A line of the timeline.
 #[derive(Debug, Clone)]
@@ -179,7 +179,7 @@ impl Tapes {
 }
 
 /// Who holds a node that nobody is bound to, with or without an object that shows it.
-pub(crate) async fn held(stage: &Stage) -> Vec<String> {
+async fn held(stage: &Stage) -> Vec<String> {
     let holds = stage.holds().await.into_iter();
     holds
         .filter_map(|Hold { scheduler, pods }| match pods {
