@@ -21,7 +21,7 @@ const CHAPERONS: &str = "podchaperons";
 const MORE: usize = 10;
 /// How often one is made anew.
 const ANEW: usize = 3;
-/// How often a pod with too long a name is created.
+/// How often a Target and a pod are given too long a name.
 const REFUSED: usize = 20;
 /// What the servers of Targets that come and go tell meanwhile.
 const FLOOD: &str = "the_same_event_again_and_again";
@@ -140,11 +140,13 @@ impl Doing<'_> {
     async fn call_at_length(&self) -> Result<(), Error> {
         let server = self.server().await?;
         self.ground.lead_to(&server, self.name).await?;
+        self.told(types::CONNECTED, "True").await?;
         let region = written::long_region();
-        self.call_region(Some(&region)).await?;
-        self.told(types::VALID, "False").await?;
         let pods = self.ground.pods(TENANT);
         for number in 0..REFUSED {
+            if self.takes_region(&region).await? {
+                return self.failed("a Target with too long a name is taken");
+            }
             let pod = build::pod(&format!("long-{number}-{}", self.name)).elect();
             let pod = pod.annotation(keys::REGION, region.as_str()).build();
             if pods.create(&PostParams::default(), &pod).await.is_ok() {
@@ -152,17 +154,18 @@ impl Doing<'_> {
             }
         }
         hold().await;
-        self.call_region(None).await?;
         self.ground.leave(self.name).await
     }
 
-    /// The tenant's Target says that it is in this region, or in none.
-    async fn call_region(&self, region: Option<&str>) -> Result<(), Error> {
+    /// Whether the tenant's Target may say that it is in this region; a policy refuses it.
+    async fn takes_region(&self, region: &str) -> Result<bool, Error> {
         let patch = json!({ "metadata": { "annotations": { keys::REGION: region } } });
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         let targets = self.ground.targets();
-        let patched = targets.patch(self.name, &params, &patch).await;
-        patched.map(drop).map_err(Error::request("patch a Target"))
+        match targets.patch(self.name, &params, &patch).await {
+            Err(kube::Error::Api(status)) if status.code == 422 => Ok(false),
+            patched => (patched.map(|_| true)).map_err(Error::request("patch a Target")),
+        }
     }
 
     async fn plant(&self) -> Result<(), Error> {
