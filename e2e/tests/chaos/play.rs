@@ -18,7 +18,7 @@ use crate::evictions::{Fault, is_crowd};
 use crate::keep::Kept;
 use crate::stage::Stage;
 use crate::strike::{Victim, strike};
-use crate::tapes::{LOOK_AGAIN, Tapes, unrest};
+use crate::tapes::{LOOK_AGAIN, Tapes, held, unrest};
 use crate::world::{Place, Wanted, World};
 
 /// Pods in a cell's stream.
@@ -231,12 +231,10 @@ impl Play<'_> {
             if !restless.is_empty() {
                 return Ok(restless);
             }
-            let listed = unrest(&self.list(namespace).await?, wanted);
-            if listed.is_empty() || Instant::now() >= deadline {
-                return Ok(listed
-                    .iter()
-                    .map(|line| format!("listed: {line}"))
-                    .collect());
+            let mut wrong = unrest(&self.list(namespace).await?, wanted);
+            wrong.extend(held(stage).await);
+            if wrong.is_empty() || Instant::now() >= deadline {
+                return Ok(wrong.iter().map(|line| format!("listed: {line}")).collect());
             }
             // The histories show it, too, now.
             self.tapes()?.settle().await?;

@@ -179,7 +179,7 @@ impl Tapes {
 }
 
 /// Who holds a node that nobody is bound to, with or without an object that shows it.
-async fn held(stage: &Stage) -> Vec<String> {
+pub(crate) async fn held(stage: &Stage) -> Vec<String> {
     let holds = stage.holds().await.into_iter();
     holds
         .filter_map(|Hold { scheduler, pods }| match pods {

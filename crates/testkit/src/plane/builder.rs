@@ -308,14 +308,14 @@ impl Builder {
         let (builder, tools) = (self.clone(), tools.clone());
         let starting = async move {
             let mut core = builder.new_core(tools, &mut |_| {}).await?;
-            let unused = Snapshot::take(core.etcd).await.map_err(Error::again)?;
+            let unused = Snapshot::take(core.etcd).await.map_err(Error::Again)?;
             core.again = Some(pool::Again { kind, unused });
             Ok::<_, Error>(core)
         };
         let started = shared::runtime().map_err(Error::Prepare)?.spawn(starting);
         let core = started
             .await
-            .map_err(|error| Error::again(error.to_string()))??;
+            .map_err(|error| Error::Again(error.to_string()))??;
         done("a core to use again");
         Ok(core)
     }

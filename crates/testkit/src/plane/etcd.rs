@@ -8,6 +8,9 @@ use crate::ready::Probe;
 use crate::supervisor::Spec;
 use crate::tools::{self, Tools};
 
+/// Where it keeps everything, below the run's data.
+pub(super) const DATA: &str = "etcd";
+
 /// How to start it, and how to see that it serves.
 pub(super) fn spec(
     tools: &Tools,
@@ -21,7 +24,7 @@ pub(super) fn spec(
         .arg("--name=testkit")
         .arg(format!(
             "--data-dir={}",
-            directory.join("data/etcd").display()
+            directory.join("data").join(DATA).display()
         ))
         .arg("--unsafe-no-fsync")
         .arg(format!("--listen-client-urls={client_url}"))

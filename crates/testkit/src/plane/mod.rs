@@ -56,6 +56,9 @@ pub enum Error {
     /// No directory, or no port, for the run.
     #[error("can't prepare a directory and ports for the control plane")]
     Prepare(#[source] std::io::Error),
+    /// What it stores can't be read, so that no later test could have it clean.
+    #[error("the control plane can't be kept for later tests: {0}")]
+    Again(String),
     /// A configuration file can't be read or written.
     #[error("can't use {path}")]
     File {
@@ -200,9 +203,8 @@ impl Running {
 
     /// Stops everything but etcd and the API server.
     async fn stop_rest(&mut self) {
-        let mut rest = self.parts.split_off(&Part::ControllerManager);
+        let rest = self.parts.split_off(&Part::ControllerManager);
         futures::future::join_all(rest.values().map(|part| part.stop(GRACE))).await;
-        rest.clear();
         self.ports.truncate(CORE_PORTS);
     }
 

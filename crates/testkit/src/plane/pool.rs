@@ -3,7 +3,7 @@
 //! the parts are started.
 //!
 //! Only planes whose API server is as by default are used again, if nobody struck it or etcd, or changed which kinds it
-//! serves; and only where [`VARIABLE`] asks for it: a demo wants everything to go with it.
+//! serves; and only if asked for, by the builder or by [`VARIABLE`]: a demo wants everything to go with it.
 
 use std::env;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::certs::Authority;
 use super::snapshot::Snapshot;
-use super::{Error, Running};
+use super::{Running, etcd};
 use crate::access::Access;
 
 /// The variable of the environment that has planes used again, by whatever value.
@@ -100,7 +100,7 @@ impl Core {
     pub(super) async fn clean(&self, admin: &Access) -> Result<(), String> {
         let again = self.again.as_ref().ok_or("nobody knows how it was")?;
         again.unused.restore(self.etcd).await?;
-        self.running.run.remove_data_but("etcd");
+        self.running.run.remove_data_but(etcd::DATA);
         // A list waits until the server has seen what was written before.
         let client = admin.client().map_err(|error| error.to_string())?;
         let looks = LOOKED_AT.map(|path| {
@@ -113,12 +113,5 @@ impl Core {
             }
         });
         try_join_all(looks).await.map(drop)
-    }
-}
-
-impl Error {
-    /// A plane that should be used again.
-    pub(super) fn again(reason: String) -> Self {
-        Self::Prepare(std::io::Error::other(reason))
     }
 }

@@ -21,7 +21,7 @@ const OWN: [&str; 8] = [
     "servicecidrs/kubernetes",
     "services/specs/default/kubernetes",
 ];
-/// What it goes on writing, and nobody else does.
+/// What it goes on writing itself: it stays as it is now, if it was there.
 const KEPT: [&str; 5] = [
     "apiregistration.k8s.io/apiservices/",
     "flowschemas/",
@@ -98,9 +98,7 @@ impl Snapshot {
             if is_of(key, &SHAPES) {
                 return Err(format!("{key} is new"));
             }
-            if !is_of(key, &KEPT) {
-                way.delete.push(key);
-            }
+            way.delete.push(key);
         }
         for (key, (revision, value)) in &self.0 {
             let is_same = now.get(key).is_some_and(|(now, _)| now == revision);
@@ -173,12 +171,17 @@ mod tests {
             ("clusterroles/admin", 3),
             ("clusterroles/edit", 40),
             ("flowschemas/exempt", 60),
+            ("flowschemas/of-a-test", 61),
             ("leases/kube-system/apiserver-x", 70),
             ("leases/kube-system/other", 80),
             ("pods/a/b", 90),
         ]);
         let way = Way {
-            delete: vec!["leases/kube-system/other", "pods/a/b"],
+            delete: vec![
+                "flowschemas/of-a-test",
+                "leases/kube-system/other",
+                "pods/a/b",
+            ],
             put: vec![
                 ("clusterroles/edit", "clusterroles/edit@4"),
                 ("clusterroles/view", "clusterroles/view@5"),
