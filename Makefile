@@ -89,7 +89,8 @@ bench-steps: ## Show that no single step takes over 50 ms with 10,000 proxies an
 
 # Oracle and ours in one process each, then both as schedulers of a cluster. CYCLE chooses lines, such as 'plain 5000', or
 # leaves that part out (CYCLE=no); the cluster's pods are plain, or --shape=plain,spread,anti,nsaff one after the other. With
-# STRICT=1 a missed aim of either fails.
+# STRICT=1 a missed aim of either fails, and without ARGS the cluster's pods are of all shapes, since each has aims.
+SHAPES := plain,spread,anti,nsaff
 .PHONY: bench-sched
 bench-sched: tools-oracle ## Measure scheduling cycles, and a scheduler end to end, beside the real one (CYCLE='spread 1000' ARGS=--shape=spread,anti STRICT=1)
 ifneq ($(CYCLE),no)
@@ -98,7 +99,7 @@ ifneq ($(CYCLE),no)
 	  $(if $(STRICT),--strict) $(CYCLE)
 endif
 	@$(CARGO) build $(ALL) --release --bin pilotage --bin e2e
-	@$(RELEASE)/e2e bench-sched $(if $(STRICT),--strict) $(ARGS)
+	@$(RELEASE)/e2e bench-sched $(if $(STRICT),--strict $(or $(ARGS),--shape=$(SHAPES)),$(ARGS))
 
 .PHONY: bench-gardener
 bench-gardener: tools-clusters ## Measure what placing a Gardener Shoot costs, beside gardener-scheduler's figures (SHOOTS=1000)

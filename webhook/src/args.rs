@@ -26,8 +26,8 @@ pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(9);
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Webhook")]
 pub struct WebhookArgs {
-    /// Address to serve admission reviews on, over TLS. Port 0 takes a free port.
-    #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:9443")]
+    /// Address to serve admission reviews on, over TLS. `[::]` is all addresses, of IPv4 too. Port 0 takes a free port.
+    #[arg(long, value_name = "IP:PORT", default_value = "[::]:9443")]
     pub webhook_addr: SocketAddr,
 
     /// How long the webhook goes on after SIGTERM, for API servers that learn late that it ends. At most 9s.
@@ -307,6 +307,7 @@ mod tests {
     #[test]
     fn defaults_are_for_a_pod_behind_a_service() {
         let options = options(&[]).unwrap();
+        assert_eq!(options.addr.to_string(), "[::]:9443");
         assert_eq!(options.reach.names(), ["pilotage-webhook.pilotage.svc"]);
         assert!(options.manage_configuration);
         assert_eq!(options.shutdown_delay, Duration::from_secs(5));

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`mutate`], [`owned`], [`daemons`], [`denial`] | what becomes of a pod, and why one stays or is refused: pure |
 //! | [`review`], [`router`] | admission reviews, and the HTTP route for them |
+//! | `room`, `intake` | how much of reviews is in memory at once |
 //! | [`shares`] | how many reviews of a namespace are judged at once |
 //! | [`objects`] | the admission configuration and the policies of proxy pods and Targets: pure |
 //! | [`install`] | keeping them installed |
@@ -21,6 +22,7 @@ pub mod denial;
 #[cfg(test)]
 mod fuzz;
 pub mod install;
+mod intake;
 pub mod metrics;
 pub mod mutate;
 pub mod objects;
@@ -28,6 +30,7 @@ pub mod owned;
 mod patience;
 pub mod rbac;
 pub mod review;
+mod room;
 pub mod router;
 pub mod run;
 pub mod shares;

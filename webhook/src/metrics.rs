@@ -15,7 +15,7 @@ use crate::review::Outcome;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
-    /// `untouched`, `local`, `mutated`, `denied`, `malformed` or `panicked`.
+    /// `untouched`, `local`, `mutated`, `denied`, `busy`, `malformed` or `panicked`.
     outcome: &'static str,
     /// Why it was denied; else empty.
     reason: &'static str,
@@ -72,6 +72,7 @@ impl Metrics {
             Outcome::Local => ("local", ""),
             Outcome::Mutated => ("mutated", ""),
             Outcome::Denied(reason) => ("denied", reason),
+            Outcome::Busy => ("busy", ""),
             Outcome::Malformed => ("malformed", ""),
             Outcome::Panicked => ("panicked", ""),
         };

@@ -22,6 +22,8 @@ const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 /// How much is told of what is wrong with a question, in bytes.
 const TOLD: usize = 1024;
+/// When somebody may ask again who was turned away, in seconds.
+pub(crate) const LATER: u32 = 1;
 
 /// The part of a review that we need.
 #[derive(Debug, Deserialize)]
@@ -72,6 +74,8 @@ pub enum Outcome {
     Mutated,
     /// Refused, for [`Denial::reason`].
     Denied(&'static str),
+    /// There was no room for the question.
+    Busy,
     /// The question made no sense.
     Malformed,
     /// A mistake of ours.
@@ -108,6 +112,18 @@ pub fn answer(body: &[u8]) -> Answer {
 pub(crate) fn namespace(body: &[u8]) -> Option<String> {
     let namespace = bounded::text_at(body, &["request", "namespace"]);
     namespace.filter(|namespace| namespace.len() <= SUBDOMAIN)
+}
+
+/// The answer to a review that isn't judged now, by how it begins: its author is told why, and may try again. An HTTP
+/// error would say less: with `Retry-After` the API server asks again itself until its own time is over, and then tells
+/// of nothing else. `None`: no API server begins like this.
+pub(crate) fn later(beginning: &[u8], why: &str) -> Option<Answer> {
+    let uid = bounded::text_at(beginning, &["request", "uid"])?;
+    let status = json!({
+        "code": 429, "reason": "TooManyRequests", "message": why, "details": { "retryAfterSeconds": LATER },
+    });
+    let response = json!({ "uid": uid, "allowed": false, "status": status });
+    Some(review(&response, Outcome::Busy))
 }
 
 fn answer_by(body: &[u8], mutate: fn(&Value) -> Result<Mutation, Denial>) -> Answer {

@@ -225,11 +225,12 @@ spec:
     {{- end }}
   {{- end }}
   {{- if and (eq .part "controllers") .root.Values.controllerManager.kubelet.enabled }}
+  # The API server, and metrics-server.
   - ports:
     - port: 10250
       protocol: TCP
     {{- with $policies.apiServerFrom }}
-    from: {{- toYaml . | nindent 4 }}
+    from: {{- toYaml (concat . ($policies.metricsFrom | default list)) | nindent 4 }}
     {{- end }}
   {{- end }}
   {{- with $policies.egress }}

@@ -3,8 +3,9 @@
 //! This crate is the one door to what Pilotage reads and writes on the wire: the six kinds ([`Target`],
 //! [`ClusterTarget`], [`Source`], [`ClusterSource`], [`PodChaperon`], [`ClusterSummary`]), every annotation, label,
 //! finalizer and taint ([`keys`]), the names that scripts depend on ([`names`]), how long names of users may be
-//! ([`limits`]), words that both sides agree on ([`refusal`], [`lost`]), what tokens say ([`token`]), and the link
-//! between an object and its parent in another cluster ([`parent`]). It knows no client, clock or runtime.
+//! ([`limits`]), words that both sides agree on ([`refusal`], [`lost`]), what tokens say ([`token`]), the link
+//! between an object and its parent in another cluster ([`parent`]), and the mark of what is kept in part
+//! ([`left_out`]). It knows no client, clock or runtime.
 
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
@@ -18,6 +19,7 @@ pub mod crds;
 #[cfg(test)]
 mod fuzz;
 pub mod keys;
+pub mod left_out;
 pub mod limits;
 pub mod lost;
 pub mod names;

@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilotage_absurd::{json, objects, text};
 use pilotage_api::bounds::MOST_ATTEMPTS;
 use pilotage_api::{PodChaperon, annotations, keys};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::chaperon::{self, Outcome, RawPod};
+use crate::chaperon::{self, Outcome, RawPod, kept};
 use crate::memory::Memory;
 use crate::settings::Settings;
 use crate::view::{ChaperonView, Grant, PodView};
@@ -80,7 +81,38 @@ fn length(value: &impl serde::Serialize) -> usize {
     serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
 }
 
+/// Bytes of what an API server names an object by.
+fn names(meta: &ObjectMeta) -> usize {
+    let names = [
+        &meta.namespace,
+        &meta.name,
+        &meta.uid,
+        &meta.resource_version,
+    ];
+    names.into_iter().flatten().map(String::len).sum()
+}
+
 pilotage_absurd::properties! {
+    #[test]
+    fn what_is_left_of_a_heavy_chaperon_and_of_a_heavy_pod_is_small(
+        chaperon in told_chaperon(), pod in told_pod(),
+    ) {
+        // Each byte may be an escape of six.
+        let most = |names: usize| 6 * (80 * 1024 + names);
+        if let Ok(mut chaperon) = serde_json::from_value::<PodChaperon>(chaperon) {
+            kept::slim(&mut chaperon);
+            prop_assert!(length(&chaperon) <= most(names(&chaperon.metadata)));
+            let again = chaperon.clone();
+            kept::slim(&mut chaperon);
+            prop_assert_eq!(chaperon, again);
+        }
+        if let Ok(mut pod) = serde_json::from_value::<RawPod>(pod) {
+            kept::slim_pod(&mut pod);
+            let kind = pod.api_version.len() + pod.kind.len();
+            prop_assert!(length(&pod) <= most(names(&pod.metadata) + kind));
+        }
+    }
+
     #[test]
     fn what_is_read_of_a_chaperon_is_bounded(object in told_chaperon()) {
         let Ok(chaperon) = serde_json::from_value::<PodChaperon>(object) else { return Ok(()) };

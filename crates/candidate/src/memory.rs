@@ -221,14 +221,19 @@ impl Memory {
                 self.failed = None;
                 match answer {
                     Answer::Refused(_) => self.debt = None,
-                    Answer::Reserved { pod: pod_uid, .. } => {
+                    Answer::Reserved {
+                        pod: pod_uid,
+                        preempts,
+                    } => {
                         let hold = if numbered {
                             settings.hold
                         } else {
                             settings.plain_hold
                         };
+                        // A pod that stays back is tried whatever its gate says: what was told may be no more.
                         if let Some(seat) = &mut self.seat
                             && seat.pod_uid == *pod_uid
+                            && seat.preempts == *preempts
                             && let SeatState::Taken { since } = seat.state
                         {
                             seat.state = SeatState::Held {

@@ -94,7 +94,7 @@ pub fn candidate_profile(board: Arc<Board>, edge: Arc<dyn Binder>) -> ProfileBui
     stock_profile_with(keys::CANDIDATE_SCHEDULER, edge, preemption)
         // It says only that it has nothing to say.
         .disable(DYNAMIC_RESOURCES)
-        .refusing_many_rules()
+        .refusing_many_rules_and_ports()
         .refusing_unknown_constraints(SCHEDULER)
         .pre_enqueue(reservation.clone())
         .permit(reservation)
@@ -169,7 +169,7 @@ mod tests {
             panic!("one more is too many")
         };
         let refusal = Refusal::of(&failure.cause).to_string();
-        let told = "pod has 65 resources and rules about nodes and other pods, and may have 64";
+        let told = "pod has 65 resources, host ports and rules about nodes and other pods, and may have 64";
         assert!(refusal.contains(told), "{refusal}");
     }
 

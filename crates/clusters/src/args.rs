@@ -9,6 +9,7 @@ use pilotage_runtime::throttle::{Rate, Unthrottled};
 use crate::access::Need;
 use crate::allow::{Allowed, Place};
 use crate::door::streams::LocalStreams;
+use crate::kept::Kept;
 use crate::namespaces::TargetNamespaces;
 use crate::probe::ProbeOptions;
 
@@ -103,6 +104,8 @@ pub struct Options {
     pub allowed: Allowed,
     /// Where their Secrets may be.
     pub namespaces: TargetNamespaces,
+    /// What is read of their labels and annotations beside well-known ones.
+    pub kept: Kept,
     /// Permissions to ask for in each target; empty: don't ask.
     pub needs: Vec<Need>,
     /// How often permissions are asked for again while some are missing.
@@ -127,6 +130,7 @@ impl Options {
             identify: Duration::from_secs(30),
             allowed: Allowed::default(),
             namespaces: TargetNamespaces::default(),
+            kept: Kept::default(),
             needs: Vec::new(),
             review_missing: Duration::from_secs(15),
             review_complete: Duration::from_mins(5),

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 pub(crate) use common::{Common, Commons};
 
+use crate::door::OBJECT_WEIGHT;
 use crate::names::Names;
 use common::{COMMON_BASE, common_weight_for};
 use meter::Meter;
@@ -37,6 +38,9 @@ const USUAL: usize = 16 << 10;
 const HEAVY: usize = 64 << 20;
 /// The most that is kept of a pod's chaperon among many heavy ones.
 const CROWDED: usize = 64 << 10;
+
+/// In all namespaces of this very cluster together so much may be heavier than usual: as much as in two of them.
+const HEAVY_EVERYWHERE: usize = 2 * HEAVY;
 
 /// What one target may weigh. Chaperons that are kept by [`Budget::share`] weigh less, whatever their pods' authors do.
 fn weight_for(pods: usize) -> usize {
@@ -58,6 +62,21 @@ fn is_crowded(kept: &Account, pods: impl FnOnce() -> usize, targets: usize) -> b
     // Most have no reason to count pods.
     let usual = |pods: usize| USUAL.saturating_mul(targets).saturating_mul(pods);
     weight > HEAVY && weight > HEAVY.saturating_add(usual(pods()))
+}
+
+/// The most that is kept of an object of this very cluster, beside those of its namespace and of all namespaces. Its
+/// own API server is never refused anything, and shows what users have written: so nobody's heavy objects take memory
+/// without end, and where none are, each is kept whole.
+pub(crate) fn own_share(namespace: Amount, everywhere: Amount) -> usize {
+    let is_crowded = |kept: Amount, heavy: usize| {
+        let usual = CROWDED.saturating_mul(kept.objects);
+        kept.weight > heavy.saturating_add(usual)
+    };
+    if is_crowded(namespace, HEAVY) || is_crowded(everywhere, HEAVY_EVERYWHERE) {
+        CROWDED
+    } else {
+        OBJECT_WEIGHT
+    }
 }
 
 /// The budget is spent.

@@ -94,11 +94,11 @@ pub struct TargetObject {
     pub created: Timestamp,
     /// When its deletion was asked for, by the API server's clock.
     pub deletion: Option<Timestamp>,
-    /// Finalizers.
+    /// Finalizers; in a registry a hundred of them in their places, and ours.
     pub finalizers: Vec<String>,
-    /// Labels.
+    /// Labels; in a registry those that somebody reads ([`Kept`](crate::Kept)).
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
+    /// Annotations; in a registry those that somebody reads, and not more of each than is read.
     pub annotations: BTreeMap<String, String>,
     /// How the target is reached, or why the spec can't say it.
     pub access: Result<Access, SpecFault>,

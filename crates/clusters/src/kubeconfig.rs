@@ -12,7 +12,7 @@ use rustls_pki_types::pem::PemObject;
 use thiserror::Error;
 
 /// Longest kubeconfig, in bytes: certificates, keys and tokens of forty clusters.
-const LONGEST: usize = 256 * 1024;
+pub(crate) const LONGEST: usize = 256 * 1024;
 /// How many values it may have, keys and list items among them: so many are read in a few milliseconds.
 const VALUES: usize = 4096;
 /// How deep they may be nested.

@@ -26,11 +26,14 @@ use crate::key::{TargetKey, TargetObject};
 use crate::mistakes::{Mistake, Mistakes};
 use crate::namespaces::TargetNamespaces;
 use crate::seats::Seats;
+use crate::secrets::Secrets;
 use crate::supervise;
 use crate::target::Target;
 use crate::watch::{Watch, WatchConfig};
 use follow::{Follower, Manner};
 
+/// Targets in a page of a list: their authors may write a megabyte into each, of which little is kept.
+const PAGE: u32 = 20;
 /// Pause before a task that broke is started again.
 const RESTART: Backoff = Backoff::new(
     std::time::Duration::from_secs(1),
@@ -62,6 +65,7 @@ struct Inner {
     /// Rises whenever it shows what a Target's Secret holds.
     kubeconfigs: Arc<cell::Sender<u64>>,
     namespaces: TargetNamespaces,
+    secrets: Secrets,
     mistakes: Arc<Mistakes>,
     shutdown: CancellationToken,
 }
@@ -89,19 +93,27 @@ impl Registry {
         manner: Manner,
     ) -> Self {
         let shutdown = shutdown.child_token();
+        let own = options.unthrottled.as_ref();
+        let own = own.map_or(client, |Unthrottled(client)| client);
         let inner = Arc::new(Inner {
             set: RwLock::default(),
             synced: cell::Sender::new(false),
             kubeconfigs: Arc::new(cell::Sender::new(0)),
             namespaces: options.namespaces.clone(),
+            secrets: Secrets::of(own.clone()),
             mistakes: Arc::default(),
             shutdown: shutdown.clone(),
         });
         let registry = Self { inner };
-        let own = options.unthrottled.as_ref();
-        let own = own.map_or(client, |Unthrottled(client)| client);
-        let targets = Watch::of_client(own.clone(), WatchConfig::all(), &shutdown);
-        let cluster_targets = Watch::of_client(own.clone(), WatchConfig::all(), &shutdown);
+        let (one, two) = (options.kept.clone(), options.kept.clone());
+        let targets = WatchConfig::all()
+            .pages_of(PAGE)
+            .trim(move |it: &mut pilotage_api::Target| one.trim(&mut it.metadata));
+        let targets = Watch::of_client(own.clone(), targets, &shutdown);
+        let cluster_targets = WatchConfig::all()
+            .pages_of(PAGE)
+            .trim(move |it: &mut pilotage_api::ClusterTarget| two.trim(&mut it.metadata));
+        let cluster_targets = Watch::of_client(own.clone(), cluster_targets, &shutdown);
         let (follows, watches) = (registry.clone(), (targets, cluster_targets));
         let follower = Follower::new(follows, client.clone(), options, watches, manner);
         tokio::spawn(async move {
@@ -266,7 +278,11 @@ impl Registry {
             target.removed().clone(),
             {
                 let (client, options) = (client.clone(), options.clone());
-                move |target, _| supervise::run(target, client.clone(), options.clone())
+                let secrets = self.inner.secrets.clone();
+                move |target, _| {
+                    let (client, options) = (client.clone(), options.clone());
+                    supervise::run(target, client, secrets.clone(), options)
+                }
             },
             self.inner.mistakes.clone(),
         ));

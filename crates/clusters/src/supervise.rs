@@ -4,8 +4,8 @@
 //! secret, a new spec, the next probe. What follows from a probe is decided in `probe`. A panic loses that target until
 //! the task has begun anew.
 
+mod clients;
 mod credentials;
-mod pace;
 mod permissions;
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -19,24 +19,20 @@ use pilotage_runtime::call::Failure;
 use pilotage_runtime::moment::from_now;
 use pilotage_runtime::throttle::{Throttle, Unthrottled};
 use tokio::time::{Instant, sleep, sleep_until};
-use tokio_util::sync::CancellationToken;
 
 use crate::args::Options;
 use crate::connection::{Connection, LostReason, Since};
 use crate::door;
-use crate::door::streams::{LocalStreams, Streams};
 use crate::identity;
 use crate::key::TargetObject;
-use crate::kubeconfig::{self, KubeconfigFault};
+use crate::pace::Pace;
 use crate::probe::{self, Prober};
 use crate::seats::SEATS;
-use crate::session::Session;
+use crate::secrets::{Held, Secrets};
 use crate::spec::Access;
 use crate::target::Target;
 use crate::trial::Trial;
-use crate::watch::Watch;
-use credentials::{Credentials, Source, read, watch_secret, whole};
-use pace::Pace;
+use credentials::{Credentials, Source, read};
 
 /// So often the question who it is may stay open before a target isn't believed any more.
 const UNANSWERED: u32 = 3;
@@ -44,8 +40,14 @@ const UNANSWERED: u32 = 3;
 const DOUBT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Keeps `target` current until it is removed.
-pub(crate) fn run(target: Arc<Target>, local: Client, options: Options) -> BoxFuture<'static, ()> {
-    Box::pin(guard(target.clone(), supervise(target, local, options)))
+pub(crate) fn run(
+    target: Arc<Target>,
+    local: Client,
+    secrets: Secrets,
+    options: Options,
+) -> BoxFuture<'static, ()> {
+    let work = supervise(target.clone(), local, secrets, options);
+    Box::pin(guard(target, work))
 }
 
 /// Nobody looks after the target between a panic in this work and its next begin: until then nobody knows how it is.
@@ -57,9 +59,9 @@ async fn guard(target: Arc<Target>, work: impl Future<Output = ()>) {
     }
 }
 
-async fn supervise(target: Arc<Target>, local: Client, options: Options) {
+async fn supervise(target: Arc<Target>, local: Client, secrets: Secrets, options: Options) {
     let removed = target.removed().clone();
-    let connection = Supervisor::new(target.clone(), local, options.clone()).run();
+    let connection = Supervisor::new(target.clone(), local, secrets, options.clone()).run();
     let permissions = permissions::review(target, options);
     let work = Box::pin(async { tokio::join!(connection, permissions) });
     removed.run_until_cancelled(work).await;
@@ -69,8 +71,9 @@ struct Supervisor {
     target: Arc<Target>,
     /// What a target that is this very cluster is spoken to by.
     local: Client,
-    /// The same for probes, and for Secrets.
+    /// The same for probes.
     own: Client,
+    secrets: Secrets,
     options: Options,
     prober: Prober,
     realm: u64,
@@ -95,7 +98,7 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn new(target: Arc<Target>, local: Client, options: Options) -> Self {
+    fn new(target: Arc<Target>, local: Client, secrets: Secrets, options: Options) -> Self {
         // Who supervised it before may have seen another cluster.
         let realm = target.next_number();
         let throttle = options.rate;
@@ -107,6 +110,7 @@ impl Supervisor {
             target,
             local,
             own,
+            secrets,
             options,
             prober: Prober::default(),
             realm,
@@ -165,10 +169,7 @@ impl Supervisor {
                 return self.never(Some(false), reason).await;
             }
         };
-        let stop = CancellationToken::new();
-        let watch = secret.map(|secret| watch_secret(&self.own, secret, &stop));
-        let mut feed = watch.as_ref().map(|watch| watch.subscribe());
-        let mut health = watch.as_ref().map(Watch::health);
+        let mut held = secret.map(|secret| self.secrets.follow(secret));
 
         let mut current: Option<Credentials> = None;
         let mut last: Option<Credentials> = None;
@@ -178,8 +179,13 @@ impl Supervisor {
         let mut holds = None;
         let mut next_probe = Instant::now();
         loop {
-            let mut found = read(secret, watch.as_ref());
-            let object = whole(secret, watch.as_ref());
+            let (mut found, object) = match (secret, &mut held) {
+                (Some(secret), Some(held)) => {
+                    let seen = held.seen();
+                    (read(secret, &seen), seen.secret().cloned())
+                }
+                _ => (Some(Ok(Credentials::Local)), None),
+            };
             self.tried &= found.is_some();
             // A namespace that is deleted takes the secret along before its Target, which still has to clean up there.
             if let (Some(Err(LostReason::SecretMissing(_))), Some(last), true) =
@@ -195,7 +201,13 @@ impl Supervisor {
                         self.target.set_connection(Connection::Connecting);
                     }
                 }
-                Some(Ok(credentials)) if current.as_ref() == Some(&credentials) => {}
+                Some(Ok(credentials)) if current.as_ref() == Some(&credentials) => {
+                    // Of the versions that hold the same one is kept.
+                    if source.is_some() {
+                        last = Some(credentials.clone());
+                    }
+                    current = Some(credentials);
+                }
                 Some(Ok(credentials)) => {
                     if let Err(then) = self.pace.take(Instant::now()) {
                         // By then there may be others.
@@ -235,8 +247,7 @@ impl Supervisor {
             self.tell_tried();
             tokio::select! {
                 biased;
-                () = next(&mut feed) => {}
-                () = changed(&mut health) => {}
+                () = changed(&mut held) => {}
                 _ = objects.changed() => {}
                 delay = self.probe(source.as_ref(), next_probe) => next_probe = from_now(delay),
             }
@@ -258,52 +269,6 @@ impl Supervisor {
         self.shut(reason);
         self.tell_tried();
         std::future::pending::<()>().await;
-    }
-
-    /// Makes the first client from new credentials and gives it to everybody, before it is tried: a changed token must
-    /// not cost a connected target anything.
-    fn open(&mut self, credentials: &Credentials) -> Result<Source, LostReason> {
-        let (source, place) = match credentials {
-            Credentials::Local => (Source::Local, (String::new(), None)),
-            Credentials::Secret { secret, bytes } => {
-                let unreadable = |fault| LostReason::KubeconfigUnreadable {
-                    secret: secret.clone(),
-                    fault: Box::new(fault),
-                };
-                let config =
-                    kubeconfig::parse(bytes, secret.context.as_deref()).map_err(unreadable)?;
-                let refused = |refusal| LostReason::Refused {
-                    secret: Some(secret.clone()),
-                    refusal,
-                };
-                self.options.allowed.check(&config).map_err(refused)?;
-                let place = (config.cluster_url.to_string(), config.root_cert.clone());
-                (Source::Remote(Box::new(config)), place)
-            }
-        };
-        // Whatever is wrong with them shows now.
-        self.make(&source).map_err(|fault| match credentials {
-            Credentials::Secret { secret, .. } => LostReason::KubeconfigUnreadable {
-                secret: secret.clone(),
-                fault: Box::new(fault),
-            },
-            Credentials::Local => LostReason::Unreachable(fault.to_string()),
-        })?;
-        if self
-            .place
-            .replace(place.clone())
-            .is_some_and(|old| old != place)
-        {
-            self.realm = self.target.next_number();
-            // Another cluster, maybe: what it says counts for nothing until it has said who it is.
-            if self.target.is_connected() {
-                self.target.set_connection(Connection::Connecting);
-            }
-            self.target.set_session(None);
-        }
-        self.unproved = true;
-        self.prober.reset();
-        Ok(source)
     }
 
     /// Asks the cluster behind `client` who it is, if it didn't say so lately. Who has never said so is asked with each
@@ -346,58 +311,6 @@ impl Supervisor {
         self.unproved = true;
         self.realm = self.target.next_number();
         self.target.set_session(None);
-    }
-
-    fn make(&self, source: &Source) -> Result<Client, KubeconfigFault> {
-        match source {
-            Source::Local => Ok(self.own.clone()),
-            Source::Remote(config) => {
-                let (config, options) = ((**config).clone(), &self.options);
-                let budget = self.target.budget();
-                door::client(config, options.component, &options.allowed, budget)
-                    .map_err(|error| KubeconfigFault::Client(error.to_string()))
-            }
-        }
-    }
-
-    /// The way for streams beside a client of the same source.
-    fn streams(&self, source: &Source) -> Option<Streams> {
-        let (options, budget) = (&self.options, self.target.budget());
-        match source {
-            Source::Local => {
-                let own = options.local_streams.as_ref();
-                let client = own
-                    .map_or(&self.local, |LocalStreams(client)| client)
-                    .clone();
-                Some(Streams::local(client, budget))
-            }
-            Source::Remote(config) => {
-                let config = (**config).clone();
-                let made = Streams::remote(config, options.component, &options.allowed, budget);
-                made.inspect_err(|error| {
-                    tracing::warn!(target_key = %self.target.key(), %error, "no streams from this target");
-                })
-                .ok()
-            }
-        }
-    }
-
-    fn publish(&mut self, source: &Source, client: Client, streams: Option<Streams>) {
-        self.unthrottled = Some(client.clone());
-        let client = match source {
-            Source::Local => self.local.clone(),
-            Source::Remote(_) => client,
-        };
-        let client = match &self.throttle {
-            Some(throttle) => throttle.client(client),
-            None => client,
-        };
-        self.target.set_session(Some(Session {
-            generation: self.target.next_number(),
-            client,
-            streams,
-            realm: self.realm,
-        }));
     }
 
     fn shut(&mut self, reason: LostReason) {
@@ -476,24 +389,12 @@ impl Supervisor {
     }
 }
 
-/// The next event, then all that is there already, since only the outcome matters.
-async fn next<T>(feed: &mut Option<crate::Feed<T>>) {
-    if let Some(feed) = feed
-        && feed.recv().await.is_some()
-    {
-        while feed.try_recv().is_ok() {}
-        return;
+/// Completes when something else is known of a Secret; never, if there is none.
+async fn changed(held: &mut Option<Held>) {
+    match held {
+        Some(held) => held.changed().await,
+        None => std::future::pending().await,
     }
-    std::future::pending::<()>().await;
-}
-
-async fn changed<T>(receiver: &mut Option<tokio::sync::watch::Receiver<T>>) {
-    if let Some(receiver) = receiver
-        && receiver.changed().await.is_ok()
-    {
-        return;
-    }
-    std::future::pending::<()>().await;
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use crate::key::{TargetKey, TargetObject};
 use crate::offence::Offences;
 use crate::session::Session;
 use crate::trial::Trial;
-use crate::watch::{ApiOf, Limits, News, Shared, Watch, WatchConfig, Watchable};
+use crate::watch::{ApiOf, Bound, Limits, News, Shared, Watch, WatchConfig, Watchable};
 
 /// A target cluster.
 pub struct Target {
@@ -194,7 +194,8 @@ impl Target {
         self.turned_away.subscribe()
     }
 
-    /// The Secret with its kubeconfig, with every change; `None` as long as there is none, or nobody may look.
+    /// The Secret with its kubeconfig, with every change; `None` as long as there is none, or nobody may look. Of what
+    /// is in it there is what somebody reads.
     pub fn secret(&self) -> cell::Receiver<Option<Arc<Secret>>> {
         self.secret.subscribe()
     }
@@ -275,7 +276,7 @@ impl Target {
             let (doubt, refused) = (self.doubt.clone(), self.refused.clone());
             let sessions = self.session.subscribe();
             let limits = Limits {
-                budget: self.budget.clone(),
+                bound: Bound::Target(self.budget.clone()),
                 weigh: weight::of,
                 slim: config.slim,
             };

@@ -147,6 +147,11 @@ impl Server {
         door::client(self.config(), "test", &Allowed::default(), budget).unwrap()
     }
 
+    /// A client of it as of one's own API server.
+    pub(crate) fn own_client(&self) -> Client {
+        pilotage_runtime::client::from_config(self.config(), "test").unwrap()
+    }
+
     /// Lets a target be reached here.
     pub(crate) fn is(&self, target: &Target) {
         target.set_session(Some(Session {

@@ -12,6 +12,7 @@ pub mod fleet;
 pub mod follow;
 mod intake;
 mod lanes;
+mod proxies;
 mod pulse;
 mod remote;
 pub mod reserve;

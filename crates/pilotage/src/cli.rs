@@ -277,7 +277,7 @@ pub enum Command {
     ///
     /// It ends with 4 if nothing was written, since something is wrong that it names; with 3 if
     /// something hasn't come about in time, and it goes on from there; with 1 if a request failed on the way, or if it
-    /// was interrupted and took an address back.
+    /// was interrupted and put the earlier kubeconfig back.
     ///
     /// Examples, the second one for GitOps:
     ///

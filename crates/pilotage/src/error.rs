@@ -128,7 +128,12 @@ pub const EXIT_CODES: &[(u8, &str, &str)] = &[
     ),
     (
         1,
-        "`connect`, `what-if`",
+        "`connect`",
+        "it was interrupted while the source tried another kubeconfig, and put the earlier one back",
+    ),
+    (
+        1,
+        "`what-if`",
         "it was interrupted, and took back what it had begun",
     ),
     (2, "every command", "the command line is wrong"),

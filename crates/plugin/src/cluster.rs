@@ -1,6 +1,6 @@
 //! One cluster as its user reaches it: the context of a kubeconfig, and requests there. It has no policy.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,15 +13,17 @@ use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, within};
 use pilotage_runtime::client;
 use serde_json::Value;
 
-use crate::Side;
 use crate::address::Trust;
 use crate::error::Error;
 use crate::plan::MANAGER;
+use crate::{Side, reach};
 
 /// One cluster, as the user of a context.
 pub(crate) struct Cluster {
     pub(crate) side: Side,
     pub(crate) context: String,
+    /// The kubeconfig, if it isn't kubectl's.
+    pub(crate) file: Option<PathBuf>,
     /// As the kubeconfig has it.
     pub(crate) server: String,
     pub(crate) trust: Trust,
@@ -106,6 +108,7 @@ impl Cluster {
         let cluster = Self {
             side,
             context,
+            file: file.map(Path::to_owned),
             server,
             trust,
             namespace,
@@ -115,10 +118,21 @@ impl Cluster {
         Ok((cluster, config))
     }
 
-    /// What a request's failure means for the command.
+    /// The flags by which a command that a hint names reaches it; `flag` is that of the context.
+    pub(crate) fn flags(&self, flag: &str) -> String {
+        reach::flags(flag, &self.context, self.file.as_deref())
+    }
+
+    /// What a request's failure means for a command that has written, or would have by this request.
     pub(crate) fn failed(&self, what: impl Into<String>) -> impl FnOnce(CallError) -> Error {
         let (what, side) = (what.into(), self.side);
         move |source| Error::Call { what, side, source }
+    }
+
+    /// What it means for one that hasn't, of a request that changes nothing.
+    pub(crate) fn unread(&self, what: impl Into<String>) -> impl FnOnce(CallError) -> Error {
+        let (what, side) = (what.into(), self.side);
+        move |source| Error::Read { what, side, source }
     }
 
     /// Objects of a kind in a namespace.

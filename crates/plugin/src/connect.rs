@@ -4,7 +4,7 @@
 //! first one everything is looked at that can be seen to be wrong.
 
 mod kubeconfig;
-mod lacking;
+pub(crate) mod lacking;
 mod token;
 
 use std::time::Duration;
@@ -191,8 +191,13 @@ impl Work {
             ));
         }
         for right in self.lost_rights(there.as_ref()) {
+            let copies = if right.starts_with("follow-") {
+                "; copies that are there stay, and nobody deletes them"
+            } else {
+                ""
+            };
             progress(&format!(
-                "target: {} {} loses the right {right}",
+                "target: {} {} loses the right {right}{copies}",
                 self.connection.source_kind(),
                 self.connection.source_name
             ));

@@ -180,14 +180,14 @@ async fn pass(source: &Source, mut connection: TcpStream) {
 
 impl Source {
     async fn leader(&self) -> Result<Leader, Error> {
-        let home = &self.home;
+        let (home, reach) = (&self.home, self.cluster.flags("--context"));
         let leases: Api<Lease> = self.cluster.api(home);
         let lease = find(CALL_LIMIT, leases.get(LEASE), "leases", LEASE).await;
-        let lease = lease.map_err(self.cluster.failed(format!("read Lease {LEASE}")))?;
+        let lease = lease.map_err(self.cluster.unread(format!("read Lease {LEASE}")))?;
         let nobody = |what: String| Error::NotNow {
             what,
             instead: format!(
-                "give the namespace of Pilotage by --home, or see \"kubectl get pods --namespace {home}\""
+                "give the namespace of Pilotage by --home, or see \"kubectl {reach} get pods --namespace {home}\""
             ),
         };
         let Some(lease) = lease else {
@@ -202,7 +202,7 @@ impl Source {
         };
         let pods: Api<Pod> = self.cluster.api(home);
         let pod = find(CALL_LIMIT, pods.get(&name), "pods", &name).await;
-        let pod = pod.map_err(self.cluster.failed(format!("read pod {name}")))?;
+        let pod = pod.map_err(self.cluster.unread(format!("read pod {name}")))?;
         let pod = pod.ok_or_else(|| {
             nobody(format!(
                 "the proxy scheduler {name} leads, and there is no such pod in namespace {home}"
@@ -234,14 +234,17 @@ impl Source {
             };
         }
         self.cluster
-            .failed(format!("open a port-forward to pod {}", leader.pod))(source)
+            .unread(format!("open a port-forward to pod {}", leader.pod))(source)
     }
 
     fn unserved(&self, leader: &Leader, what: &str) -> Error {
         let (pod, port, home) = (&leader.pod, leader.port, &self.home);
+        let reach = self.cluster.flags("--context");
         Error::NotNow {
             what: format!("port {port} of pod {pod} can't be reached by a port-forward: {what}"),
-            instead: format!("see \"kubectl port-forward --namespace {home} {pod} {port}\""),
+            instead: format!(
+                "see \"kubectl {reach} port-forward --namespace {home} {pod} {port}\""
+            ),
         }
     }
 
@@ -254,8 +257,10 @@ impl Source {
             Ok(Ok(404)) => Err(Error::NotNow {
                 what: format!("the dashboard of {} is off", leader.pod),
                 instead: format!(
-                    "turn it on by \"{} install --dashboard\", or, with Helm, by proxyScheduler.dashboard=true",
-                    program()
+                    "turn it on by \"{} install {} --image IMAGE --dashboard\" with its other flags, or, with Helm, by \
+                     proxyScheduler.dashboard=true",
+                    program(),
+                    self.cluster.flags("--context")
                 ),
             }),
             Ok(Ok(code)) => Err(self.unserved(leader, &format!("it answers {code} to GET {PATH}"))),

@@ -13,7 +13,7 @@ use crate::pair::PairArgs;
 use crate::plan::{Connection, Doing};
 use crate::program::program;
 use crate::wait::{self, Shows};
-use crate::{Side, preflight, progress, taken, undo};
+use crate::{Side, copies, preflight, progress, taken, undo};
 
 /// Flags of `disconnect`.
 #[derive(Clone, Debug, Args)]
@@ -119,9 +119,11 @@ impl Work {
                 "there is no connection of these names: {kind} {target_name}, {of} {source_name}\n"
             ));
         }
+        // Those of kinds that follow went before the Target did.
+        let copies = copies::left(target, scope, self.connection.source_uid.as_deref()).await;
         Ok(format!(
             "disconnected: {kind} {target_name} and {of} {source_name} are gone, with their Secrets; labels of \
-             namespaces stay\n"
+             namespaces stay\n{copies}"
         ))
     }
 
@@ -165,9 +167,9 @@ impl Work {
             last: format!("{last}, and the Secrets and the Source stay until they are"),
             instead: format!(
                 "give the same command again; if the target never answers, give its pods up: \
-                 {} forget {which} --source {}",
+                 {} forget {which} {}",
                 program(),
-                source.context
+                source.flags("--source")
             ),
         })
     }

@@ -80,10 +80,7 @@ pub(crate) async fn drain(args: DrainArgs) -> Result<String, Error> {
     ));
     let pods = proxies(&source, &target, &node).await?;
     if !args.r#move {
-        return Ok(format!(
-            "drained: {title} takes no new pods; {} there stay until they end, or until --move; --undo takes it back\n",
-            count(pods.len())
-        ));
+        return Ok(kept_away(&title, pods.len()));
     }
     let until = Instant::now().checked_add(args.timeout);
     let slots = Semaphore::new(TOGETHER);
@@ -105,15 +102,29 @@ pub(crate) async fn drain(args: DrainArgs) -> Result<String, Error> {
         pods = proxies(&source, &target, &node).await?;
     };
     let stay: Vec<String> = stay.iter().map(title_of).collect();
+    Ok(emptied(&title, moved, &stay))
+}
+
+/// What is printed when no new pod comes any more.
+fn kept_away(title: &str, pods: usize) -> String {
+    let stay = match pods {
+        1 => "1 pod there stays until it ends".to_owned(),
+        _ => format!("{pods} pods there stay until they end"),
+    };
+    format!("drained: {title} takes no new pods; {stay}, or until --move; --undo takes it back\n")
+}
+
+/// The same when so many have gone, and these stay.
+fn emptied(title: &str, moved: usize, stay: &[String]) -> String {
     let stay = if stay.is_empty() {
         String::new()
     } else {
-        format!("; what no controller makes anew stays: {}", told(&stay))
+        format!("; what no controller makes anew stays: {}", told(stay))
     };
-    Ok(format!(
+    format!(
         "drained: {title} takes no new pods, and {} left it{stay}\n",
         count(moved)
-    ))
+    )
 }
 
 /// All are gone, or an error says who isn't and why.
@@ -178,7 +189,7 @@ fn needs(target: &Seen, moves: bool) -> Vec<Need> {
 async fn cordon(source: &Cluster, target: &Seen, node: &str, cordoned: bool) -> Result<(), Error> {
     let nodes: Api<Node> = Api::all(source.client.clone());
     let there = find(CALL_LIMIT, nodes.get_metadata(node), "nodes", node).await;
-    let there = there.map_err(source.failed(format!("read node {node}")))?;
+    let there = there.map_err(source.unread(format!("read node {node}")))?;
     let Some(there) = there else {
         return Err(Error::Missing {
             what: format!("virtual node {node} of {}", target.title()),
@@ -381,6 +392,30 @@ mod tests {
         };
         assert!(at(Some("n-a"), "n-b/u/1") && at(None, "n-a/u/1") && at(Some(""), "n-a/u/1"));
         assert!(!at(Some("n-b"), "n-a/u/1") && !at(None, "n-b/u/1") && !at(None, "?"));
+    }
+
+    #[test]
+    fn what_was_done_is_told_with_what_stays() {
+        assert_eq!(
+            kept_away("Target shop/paris", 1),
+            "drained: Target shop/paris takes no new pods; 1 pod there stays until it ends, or until --move; \
+             --undo takes it back\n"
+        );
+        let many = kept_away("Target shop/paris", 2);
+        assert!(
+            many.contains("; 2 pods there stay until they end, or "),
+            "{many}"
+        );
+        assert_eq!(
+            emptied("Target shop/paris", 2, &[]),
+            "drained: Target shop/paris takes no new pods, and 2 pods left it\n"
+        );
+        let stay = ["shop/db".to_owned(), "shop/web".to_owned()];
+        assert_eq!(
+            emptied("ClusterTarget rome", 0, &stay),
+            "drained: ClusterTarget rome takes no new pods, and 0 pods left it; what no controller makes anew stays: \
+             shop/db, shop/web\n"
+        );
     }
 
     #[test]

@@ -55,8 +55,7 @@ pub enum Error {
     Client(#[from] ClientError),
     /// A cluster doesn't answer.
     #[error(
-        "the {side} (context {context:?}) doesn't answer at {server}; see whether \"kubectl --context {context} \
-         version\" does"
+        "the {side} (context {context:?}) doesn't answer at {server}; see whether \"kubectl {reach} version\" does"
     )]
     Unreachable {
         /// Which one.
@@ -65,9 +64,11 @@ pub enum Error {
         context: String,
         /// Its server.
         server: String,
+        /// The flags by which kubectl reaches it.
+        reach: String,
         /// How it fails.
         #[source]
-        source: CallError,
+        source: Box<CallError>,
     },
     /// A cluster doesn't know who asks.
     #[error("the {side} doesn't accept the credentials of context {context:?}; log in again")]
@@ -89,26 +90,26 @@ pub enum Error {
     /// The definitions aren't there.
     #[error(
         "Pilotage isn't installed in the {side}: it knows no {kind}; install it first, by Helm or by \
-         \"{} install --context {context} --image IMAGE\"",
+         \"{} install {reach} --image IMAGE\"",
         program()
     )]
     NotInstalled {
         /// Which one.
         side: Side,
-        /// The context.
-        context: String,
+        /// The flags by which commands reach it.
+        reach: String,
         /// What it doesn't know.
         kind: &'static str,
     },
     /// A namespace isn't there.
     #[error(
-        "the {side} has no namespace {namespace}; make it: kubectl --context {context} create namespace {namespace}"
+        "the {side} has no namespace {namespace}; make it: kubectl {reach} create namespace {namespace}"
     )]
     NoNamespace {
         /// Which one.
         side: Side,
-        /// The context.
-        context: String,
+        /// The flags by which kubectl reaches it.
+        reach: String,
         /// The namespace.
         namespace: String,
     },
@@ -214,6 +215,17 @@ pub enum Error {
         #[source]
         source: CallError,
     },
+    /// A request failed that changes nothing, of who hasn't written either.
+    #[error("failed to {what} in the {side}")]
+    Read {
+        /// What was tried.
+        what: String,
+        /// Where.
+        side: Side,
+        /// Why it failed.
+        #[source]
+        source: CallError,
+    },
     /// Something didn't come about in time.
     #[error("{what} after {seconds} s: {last}; {instead}")]
     Waited {
@@ -284,12 +296,21 @@ impl Error {
             | Self::Name(..)
             | Self::Missing { .. } => 4,
             Self::Call { .. }
+            | Self::Read { .. }
             | Self::Conflict { begun: true, .. }
             | Self::Half { .. }
             | Self::Silent { .. }
             | Self::Interrupted { .. }
             | Self::Render(_)
             | Self::Print(_) => 1,
+        }
+    }
+
+    /// The same of who has written before: that stays.
+    pub(crate) fn midway(self) -> Self {
+        match self {
+            Self::Read { what, side, source } => Self::Call { what, side, source },
+            other => other,
         }
     }
 }
@@ -311,8 +332,28 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use std::io;
+    use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn only_who_may_have_written_is_told_that_it_stays() {
+        let read = Error::Read {
+            what: "list pods".to_owned(),
+            side: Side::Source,
+            source: CallError::TimedOut(Duration::from_secs(15)),
+        };
+        assert_eq!(read.exit_code(), 1);
+        assert_eq!(
+            with_causes(&read),
+            "failed to list pods in the source: no answer from the API server within 15s"
+        );
+        assert_eq!(
+            with_causes(&read.midway()),
+            "failed to list pods in the source; what was done stays, and the same command goes on from there: no \
+             answer from the API server within 15s"
+        );
+    }
 
     #[test]
     fn causes_are_told_once() {

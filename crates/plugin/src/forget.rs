@@ -6,6 +6,7 @@ use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource};
+use pilotage_api::parent::{ClusterUid, selector_of_source};
 use pilotage_api::{ClusterTarget, GROUP, Target, keys};
 use pilotage_runtime::args::parse_duration;
 use pilotage_runtime::call::{CALL_LIMIT, Failure, within};
@@ -79,10 +80,12 @@ pub(crate) async fn forget(args: ForgetArgs) -> Result<String, Error> {
         let api: Api<ClusterTarget> = Api::all(source.client.clone());
         give_up(&source, &target, api, args.timeout).await?;
     }
+    // What was done is told all the same.
+    let uid = preflight::identity(&source).await.ok().flatten();
     Ok(format!(
-        "forgotten: {title} is gone, and {pods} of it; should its cluster ever answer again, delete what the source \
-         left there: its PodChaperons and its Source\n{}",
-        left_here(&source.context, target.secret.as_ref())
+        "forgotten: {title} is gone, and {pods} of it; {}{}",
+        left_there(uid),
+        left_here(&source.flags("--context"), target.secret.as_ref())
     ))
 }
 
@@ -118,12 +121,25 @@ fn unconfirmed(title: &str, pods: &str, connected: bool) -> Error {
     }
 }
 
+/// All of it but the Source has a label, with the UID of the source's namespace kube-system.
+fn left_there(uid: Option<String>) -> String {
+    let label = uid.map_or_else(
+        || keys::PARENT_CLUSTER_UID.to_owned(),
+        |uid| selector_of_source(&ClusterUid(uid)),
+    );
+    format!(
+        "should its cluster ever answer again, delete what the source left there, unless another Target leads there: \
+         its Source, and with the label {label} its PodChaperons and the ConfigMaps, Secrets, Services and Ingresses \
+         that followed pods\n"
+    )
+}
+
 /// Credentials outlive what they are for, and may be another target's, too.
-fn left_here(context: &str, secret: Option<&(String, String)>) -> String {
+fn left_here(reach: &str, secret: Option<&(String, String)>) -> String {
     secret.map_or_else(String::new, |(namespace, name)| {
         format!(
             "Secret {namespace}/{name} with its kubeconfig stays here; unless another target uses it: \
-             kubectl --context {context} --namespace {namespace} delete secret {name}\n"
+             kubectl {reach} --namespace {namespace} delete secret {name}\n"
         )
     })
 }
@@ -136,7 +152,7 @@ async fn pods(source: &Cluster, target: &Seen) -> Result<Option<usize>, Error> {
     };
     let there = running_at(&target.node());
     let count = allowed(pages::count(CALL_LIMIT, &pods, there).await);
-    count.map_err(source.failed("list pods"))
+    count.map_err(source.unread("list pods"))
 }
 
 /// The word first: a Target that is deleted without it waits for its cluster.
@@ -215,13 +231,25 @@ mod tests {
     }
 
     #[test]
+    fn what_stays_in_the_target_is_known_by_its_label() {
+        let label = "with the label multicluster.admiralty.io/parent-cluster-uid";
+        for (uid, want) in [
+            (None, format!("{label} its ")),
+            (Some("u"), format!("{label}=u its ")),
+        ] {
+            let told = left_there(uid.map(str::to_owned));
+            assert!(told.contains(&want), "{told}");
+        }
+    }
+
+    #[test]
     fn the_secret_that_stays_is_named() {
         let secret = ("shop".to_owned(), "paris-kubeconfig".to_owned());
         assert_eq!(
-            left_here("london", Some(&secret)),
+            left_here("--context london", Some(&secret)),
             "Secret shop/paris-kubeconfig with its kubeconfig stays here; unless another target uses it: \
              kubectl --context london --namespace shop delete secret paris-kubeconfig\n"
         );
-        assert_eq!(left_here("london", None), "");
+        assert_eq!(left_here("--context london", None), "");
     }
 }

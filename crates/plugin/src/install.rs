@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, DynamicObject, Preconditions};
@@ -20,11 +21,12 @@ use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 use crate::connect::Manifests;
+use crate::connect::lacking::LEASE;
 use crate::error::Error;
 use crate::program::program;
 use crate::targets::allowed;
 use crate::wait::{self, Shows};
-use crate::{Side, plan, preflight, progress};
+use crate::{Side, copies, plan, preflight, progress};
 use manifest::Image;
 use options::{Options, Roles};
 
@@ -92,6 +94,12 @@ pub(crate) async fn install(args: InstallArgs, roles: Roles) -> Result<String, E
         cluster.would_apply_as(&resource, object, force).await?;
     }
 
+    let followed = followed(&cluster, &args.namespace).await?;
+    let follows = args.options.follows();
+    if let Some(note) = copies::turned_off(followed.as_deref(), &follows) {
+        progress(&format!("warning: cluster: {note}"));
+    }
+
     for object in &objects {
         let resource = manifest::resource(object);
         progress(&format!("cluster: {}", manifest::title(object)));
@@ -114,9 +122,18 @@ pub(crate) async fn install(args: InstallArgs, roles: Roles) -> Result<String, E
     ))
 }
 
+/// What has followed pods from here, as the controllers say; nothing, if one may not read it.
+async fn followed(cluster: &Cluster, namespace: &str) -> Result<Option<String>, Error> {
+    let leases: Api<Lease> = cluster.api(namespace);
+    let there = find(CALL_LIMIT, leases.get(LEASE), "leases", LEASE).await;
+    let there = allowed(there).map_err(cluster.unread(format!("read Lease {LEASE}")))?;
+    let there = there.flatten();
+    Ok(there.and_then(|it| it.annotations().get(keys::FOLLOWED_KINDS).cloned()))
+}
+
 async fn new_enough(cluster: &Cluster) -> Result<(), Error> {
     let version = within(CALL_LIMIT, cluster.client.apiserver_version()).await;
-    let version = version.map_err(cluster.failed("ask for the version"))?;
+    let version = version.map_err(cluster.unread("ask for the version"))?;
     if is_new_enough(&version.major, &version.minor) {
         return Ok(());
     }
@@ -152,7 +169,7 @@ pub(crate) async fn no_release(
         let api: Api<Deployment> = cluster.api(namespace);
         let there = find(CALL_LIMIT, api.get_metadata(name), "deployments", name).await;
         // Who may not look may not write either, which the next questions tell.
-        let there = allowed(there).map_err(cluster.failed(format!("read Deployment {name}")))?;
+        let there = allowed(there).map_err(cluster.unread(format!("read Deployment {name}")))?;
         let there = there.flatten();
         let manager = there
             .as_ref()
@@ -183,7 +200,7 @@ pub(crate) async fn not_elsewhere(
         let there = find(CALL_LIMIT, bindings.get(name), "clusterrolebindings", name);
         // Who may not look may not write either, which the next questions tell.
         let there = allowed(there.await);
-        let there = there.map_err(cluster.failed(format!("read ClusterRoleBinding {name}")))?;
+        let there = there.map_err(cluster.unread(format!("read ClusterRoleBinding {name}")))?;
         let there = there.flatten();
         if let Some(other) = there.as_ref().and_then(|it| elsewhere(it, namespace)) {
             return Err(Error::Taken {

@@ -1,5 +1,6 @@
 //! Which objects connect two clusters: pure.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilotage_api::{GROUP, Right, VERSION, keys};
 use serde_json::{Value, json};
 
@@ -171,6 +172,15 @@ impl Connection {
         })
     }
 
+    /// In the target: the account in place of one that is deleted. It is whose that one was; else the controllers',
+    /// which let it go with its Source.
+    pub(crate) fn account_anew(&self, old: Option<&ObjectMeta>) -> Value {
+        let by = old.and_then(|old| managed_by(old.labels.as_ref()));
+        let mut account = self.account();
+        account["metadata"]["labels"][MANAGED_BY] = json!(by.unwrap_or(keys::MANAGED_BY.1));
+        account
+    }
+
     /// In the source: where pods may run.
     pub(crate) fn target(&self) -> Value {
         let mut object = self.ours(self.target_kind(), &self.target_name);
@@ -285,7 +295,7 @@ impl Connection {
                 Side::Target => {
                     let ends = self.life.ends();
                     let again: &[&'static str] = if anew {
-                        &["get", "list", "watch", "delete"]
+                        &["get", "list", "watch", "create", "delete"]
                     } else {
                         &["get"]
                     };
@@ -379,15 +389,13 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 /// Whether an object was made by this command.
-pub(crate) fn is_ours(meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> bool {
+pub(crate) fn is_ours(meta: &ObjectMeta) -> bool {
     let labels = meta.labels.as_ref();
     managed_by(labels) == Some(MANAGER)
 }
 
 /// Whether an account was made for a Source, by Pilotage or by this command.
-pub(crate) fn is_of_a_source(
-    meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-) -> bool {
+pub(crate) fn is_of_a_source(meta: &ObjectMeta) -> bool {
     is_ours(meta) || managed_by(meta.labels.as_ref()) == Some(keys::MANAGED_BY.1)
 }
 

@@ -37,12 +37,12 @@ pub(crate) async fn identity(cluster: &Cluster) -> Result<Option<String>, Error>
             if source.kind() == Failure::Forbidden {
                 return Ok(None);
             }
-            let server = cluster.server.clone();
             Err(Error::Unreachable {
                 side,
                 context,
-                server,
-                source,
+                server: cluster.server.clone(),
+                reach: cluster.flags("--context"),
+                source: Box::new(source),
             })
         }
     }
@@ -115,7 +115,7 @@ pub(crate) async fn rights(cluster: &Cluster, needs: &[Need]) -> Result<(), Erro
     }));
     let answers = answers
         .await
-        .map_err(cluster.failed("ask what you may do"))?;
+        .map_err(cluster.unread("ask what you may do"))?;
     let denied = needs.iter().zip(answers).filter(|(_, allowed)| !allowed);
     let denied: Vec<Need> = denied.map(|(need, _)| need.clone()).collect();
     if denied.is_empty() {
@@ -148,14 +148,10 @@ where
     {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == Failure::NotFound => {
-            let (side, context) = (cluster.side, cluster.context.clone());
-            Err(Error::NotInstalled {
-                side,
-                context,
-                kind,
-            })
+            let (side, reach) = (cluster.side, cluster.flags("--context"));
+            Err(Error::NotInstalled { side, reach, kind })
         }
-        Err(error) => Err(cluster.failed(format!("list {}", resource.plural))(error)),
+        Err(error) => Err(cluster.unread(format!("list {}", resource.plural))(error)),
     }
 }
 
@@ -164,15 +160,15 @@ async fn namespace(cluster: &Cluster, name: &str) -> Result<(), Error> {
     let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
     match within(CALL_LIMIT, namespaces.get_metadata(name)).await {
         Err(error) if error.kind() == Failure::NotFound => {
-            let (side, context) = (cluster.side, cluster.context.clone());
+            let (side, reach) = (cluster.side, cluster.flags("--context"));
             Err(Error::NoNamespace {
                 side,
-                context,
+                reach,
                 namespace: name.to_owned(),
             })
         }
         Err(error) if error.kind() == Failure::Forbidden => Ok(()),
-        Err(error) => Err(cluster.failed(format!("read namespace {name}"))(error)),
+        Err(error) => Err(cluster.unread(format!("read namespace {name}"))(error)),
         Ok(_) => Ok(()),
     }
 }

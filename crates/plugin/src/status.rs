@@ -236,7 +236,7 @@ async fn row(source: &Cluster, target: Seen) -> Result<Row, Error> {
     // Nodes are everybody's: who sees only his namespace is told what stands there.
     let nodes: Api<Node> = Api::all(source.client.clone());
     let node = allowed(find(CALL_LIMIT, nodes.get(&node_name), "nodes", &node_name).await);
-    let node = node.map_err(source.failed(format!("read node {node_name}")))?;
+    let node = node.map_err(source.unread(format!("read node {node_name}")))?;
     let node = node.flatten();
     // Pods of a Target are in its namespace.
     let pods: Api<Pod> = match &target.namespace {
@@ -245,7 +245,7 @@ async fn row(source: &Cluster, target: Seen) -> Result<Row, Error> {
     };
     let there = running_at(&node_name);
     let pods = allowed(pages::count(CALL_LIMIT, &pods, there).await);
-    let pods = pods.map_err(source.failed("list pods"))?;
+    let pods = pods.map_err(source.unread("list pods"))?;
     let free = node
         .as_ref()
         .and_then(|node| node.annotations().get(keys::FREE));
@@ -287,7 +287,7 @@ async fn one(from: FromArgs, pod: ExplainArgs) -> Result<String, Error> {
     let pods: Api<Pod> = source.api(&namespace);
     let found = find(CALL_LIMIT, pods.get(&name), "pods", &name).await;
     let pod = found
-        .map_err(source.failed(format!("read pod {name}")))?
+        .map_err(source.unread(format!("read pod {name}")))?
         .ok_or_else(|| Error::Missing {
             what: format!(
                 "pod {namespace}/{name} in the source (context {:?})",
@@ -302,7 +302,7 @@ async fn one(from: FromArgs, pod: ExplainArgs) -> Result<String, Error> {
     );
     let about = ListParams::default().fields(&about);
     let events = pages::all(CALL_LIMIT, &events, about).await;
-    let events = allowed(events).map_err(source.failed("list events"))?;
+    let events = allowed(events).map_err(source.unread("list events"))?;
     let Targets { all, mut notes } = targets(&source, Some(&namespace)).await?;
     let complete = notes.is_empty();
     if events.is_none() {
@@ -325,5 +325,63 @@ pub(crate) fn place(target: &Seen) -> Place {
         target: target.name.clone(),
         node: target.node(),
         lost: (connected != "True").then(|| format!("{reason}: {message}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_told_with_their_room_and_why_they_are_lost() {
+        let at = |time: &str| time.parse::<Timestamp>().unwrap();
+        let list = |cpu: &str, memory: &str| -> ResourceList {
+            let amount = |name: &str, amount: &str| (name.to_owned(), Quantity(amount.to_owned()));
+            [amount("cpu", cpu), amount("memory", memory)].into()
+        };
+        let stands = Row {
+            namespace: Some("shop".to_owned()),
+            name: "paris".to_owned(),
+            connected: "True".to_owned(),
+            since: Some(at("2026-01-01T00:00:00Z")),
+            reason: "Answering".to_owned(),
+            message: "the API server of the target answers".to_owned(),
+            node: "admiralty-shop-paris".to_owned(),
+            drained: Some(true),
+            version: Some("0.1.0".to_owned()),
+            allocatable: Some(list("8", "16Gi")),
+            free: Some(list("7500m", "12Gi")),
+            pods: Some(2),
+        };
+        let lost = Row {
+            namespace: None,
+            name: "rome".to_owned(),
+            connected: "False".to_owned(),
+            since: Some(at("2026-01-01T00:08:00Z")),
+            reason: "Unauthorized".to_owned(),
+            message: "the API server refuses our credentials".to_owned(),
+            node: "admiralty-rome".to_owned(),
+            drained: None,
+            version: None,
+            allocatable: None,
+            free: None,
+            pods: None,
+        };
+        let (rows, now) = ([stands, lost], at("2026-01-01T00:10:00Z"));
+        let narrow = "\
+NAMESPACE   TARGET   CONNECTED   SINCE   PODS   FREE CPU     FREE MEMORY    WHY NOT
+shop        paris    True        10m     2      7500m of 8   12Gi of 16Gi
+(all)       rome     False       2m      ?      ? of ?       ? of ?         Unauthorized: the API server refuses our \
+credentials
+";
+        assert_eq!(table(&rows, Output::Table, now), narrow);
+        let wide = "\
+NAMESPACE   TARGET   CONNECTED   SINCE   PODS   FREE CPU     FREE MEMORY    NEW PODS       NODE                   \
+PILOTAGE   WHY NOT
+shop        paris    True        10m     2      7500m of 8   12Gi of 16Gi   no (drained)   admiralty-shop-paris   0.1.0
+(all)       rome     False       2m      ?      ? of ?       ? of ?         ?              admiralty-rome         \
+?          Unauthorized: the API server refuses our credentials
+";
+        assert_eq!(table(&rows, Output::Wide, now), wide);
     }
 }

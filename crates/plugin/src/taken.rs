@@ -71,7 +71,7 @@ pub(crate) async fn life(
         secret(target, connection.place(), &token)
     );
     let visible = |found: Result<Option<Secret>, Error>| match found {
-        Err(Error::Call { source, .. }) if source.kind() == Failure::Forbidden => Ok(None),
+        Err(Error::Read { source, .. }) if source.kind() == Failure::Forbidden => Ok(None),
         Err(Error::Taken { .. }) => Ok(None),
         found => found,
     };
@@ -88,7 +88,7 @@ pub(crate) async fn life(
 async fn secret(cluster: &Cluster, place: &str, name: &str) -> Result<Option<Secret>, Error> {
     let secrets: Api<Secret> = cluster.api(place);
     let there = find(CALL_LIMIT, secrets.get(name), "secrets", name).await;
-    let there = there.map_err(cluster.failed(format!("read Secret {name}")))?;
+    let there = there.map_err(cluster.unread(format!("read Secret {name}")))?;
     if there
         .as_ref()
         .is_some_and(|it| !plan::is_ours(&it.metadata))
@@ -114,7 +114,7 @@ async fn account(target: &Cluster, connection: &Connection) -> Result<(), Error>
     let accounts: Api<ServiceAccount> = target.api(place);
     let there = accounts.get_metadata(name);
     let there = find(CALL_LIMIT, there, "serviceaccounts", name).await;
-    let there = there.map_err(target.failed(format!("read ServiceAccount {name}")))?;
+    let there = there.map_err(target.unread(format!("read ServiceAccount {name}")))?;
     if there.is_some_and(|it| !plan::is_of_a_source(&it.metadata)) {
         return Err(Error::Taken {
             what: format!("ServiceAccount {place}/{name} of the target"),
@@ -136,7 +136,7 @@ async fn target(
     let found = if let Some(namespace) = &connection.namespace {
         let api: Api<Target> = source.api(namespace);
         let there = find(CALL_LIMIT, api.get(name), "targets", name).await;
-        let there = there.map_err(source.failed("read the Target"))?;
+        let there = there.map_err(source.unread("read the Target"))?;
         there.map(|it| {
             let secret = it.spec.kubeconfig_secret.map(|it| it.name);
             (it.metadata, secret, it.status)
@@ -144,7 +144,7 @@ async fn target(
     } else {
         let api: Api<ClusterTarget> = Api::all(source.client.clone());
         let there = find(CALL_LIMIT, api.get(name), "clustertargets", name).await;
-        let there = there.map_err(source.failed("read the ClusterTarget"))?;
+        let there = there.map_err(source.unread("read the ClusterTarget"))?;
         there.map(|it| {
             let secret = it.spec.kubeconfig_secret.map(|it| it.name);
             (it.metadata, secret, it.status)
@@ -268,7 +268,7 @@ async fn get<K: Resource<DynamicType = ()>>(
         // seen would be left without what it needs to end its pods.
         Err(error) if error.says_absent(&K::plural(&()), name) => Ok(None),
         Err(error) if error.kind() == Failure::NotFound && cluster.side == Side::Target => Ok(None),
-        Err(error) => Err(cluster.failed(format!("read {} {name}", K::kind(&())))(
+        Err(error) => Err(cluster.unread(format!("read {} {name}", K::kind(&())))(
             error,
         )),
     }

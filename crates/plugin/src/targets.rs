@@ -170,14 +170,14 @@ async fn namespaced(source: &Cluster, namespace: Option<&str>) -> Result<Option<
 
 fn failed(source: &Cluster, error: CallError) -> Error {
     if error.kind() == Failure::NotFound {
-        let (side, context) = (source.side, source.context.clone());
+        let (side, reach) = (source.side, source.flags("--context"));
         return Error::NotInstalled {
             side,
-            context,
+            reach,
             kind: "Target",
         };
     }
-    source.failed("list Targets")(error)
+    source.unread("list Targets")(error)
 }
 
 /// The Target that is meant by `NAME` or `NAMESPACE/NAME`.

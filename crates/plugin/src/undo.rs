@@ -24,7 +24,8 @@ pub(crate) async fn delete<K: Resource<DynamicType = ()>>(
     namespace: Option<&str>,
     name: &str,
 ) -> Result<bool, Error> {
-    let Some(there) = taken::ours::<K>(cluster, namespace, name).await? else {
+    let there = taken::ours::<K>(cluster, namespace, name).await;
+    let Some(there) = there.map_err(Error::midway)? else {
         return Ok(false);
     };
     let what = format!("{} {name}", K::kind(&()));
@@ -53,7 +54,7 @@ async fn if_any<K: Resource<DynamicType = ()>>(
     name: &str,
 ) -> Result<bool, Error> {
     match taken::ours::<K>(cluster, namespace, name).await {
-        Err(Error::Call { source, .. }) if source.kind() == Failure::Forbidden => {
+        Err(Error::Read { source, .. }) if source.kind() == Failure::Forbidden => {
             progress(&format!(
                 "warning: target: {} {name}, by which a source renews its token, may be there still: you may not \
                  read it",
@@ -63,7 +64,7 @@ async fn if_any<K: Resource<DynamicType = ()>>(
         }
         // It is somebody else's, and was none of this connection's.
         Err(Error::Taken { .. }) => Ok(false),
-        there => match there? {
+        there => match there.map_err(Error::midway)? {
             Some(_) => delete::<K>(cluster, namespace, name).await,
             None => Ok(false),
         },

@@ -111,6 +111,17 @@ struct Found {
     is_ours: bool,
 }
 
+impl Found {
+    fn told(&self) -> String {
+        let what = if self.is_ours {
+            "would be deleted"
+        } else {
+            "stays, since \"install\" didn't make it"
+        };
+        format!("{}: {what}\n", self.title)
+    }
+}
+
 /// What `install` made in a cluster.
 pub struct Installed {
     cluster: Cluster,
@@ -139,6 +150,11 @@ impl Installed {
     /// For requests to the cluster.
     pub fn client(&self) -> &Client {
         &self.cluster.client
+    }
+
+    /// The flags by which kubectl reaches the cluster.
+    pub fn reach(&self) -> String {
+        self.cluster.flags("--context")
     }
 
     /// Namespace where Pilotage runs.
@@ -192,7 +208,7 @@ impl Installed {
         let api = self.api(&it);
         let there = api.get_metadata(&it.name);
         let there = find(CALL_LIMIT, there, &it.resource.plural, &it.name).await;
-        let there = allowed(there).map_err(self.cluster.failed(format!("read {}", it.title)))?;
+        let there = allowed(there).map_err(self.cluster.unread(format!("read {}", it.title)))?;
         let Some(there) = there else {
             return Err(Error::Rights {
                 side: self.cluster.side,
@@ -229,15 +245,7 @@ impl Installed {
 
     /// One line for each object: that it would be deleted, or why it stays.
     pub fn told(&self) -> String {
-        let line = |it: &Found| {
-            let what = if it.is_ours {
-                "would be deleted"
-            } else {
-                "stays, since \"install\" didn't make it"
-            };
-            format!("{}: {what}\n", it.title)
-        };
-        self.found.iter().map(line).collect()
+        self.found.iter().map(Found::told).collect()
     }
 
     /// Nobody installs the webhook's configuration anew, and the webhook still answers: its configuration can go now.
@@ -348,37 +356,52 @@ impl Installed {
 
     /// What is to be said at the end.
     pub async fn gone_text(&self) -> Result<String, Error> {
-        let (context, namespace) = (&self.cluster.context, &self.args.namespace);
-        let mut stays = format!("namespace {namespace} stays");
-        if !self.args.with_definitions {
-            stays += ", and so do the definitions with all Targets and Sources (--with-definitions deletes them)";
-        }
-        let label = format!("{}={}", keys::PROVIDER, keys::PROVIDER_VALUE);
+        let (reach, namespace) = (self.cluster.flags("--context"), &self.args.namespace);
         let nodes: Api<Node> = Api::all(self.cluster.client.clone());
-        let selection = ListParams::default().labels(&label);
+        let selection = ListParams::default().labels(&virtual_nodes());
         let nodes = allowed(pages::count(CALL_LIMIT, &nodes, selection).await);
         let nodes = nodes.map_err(self.cluster.failed("list nodes"))?;
         let nodes = nodes.unwrap_or_default();
-        let nodes = if nodes > 0 {
-            format!(
-                "{nodes} virtual node(s) are left, of Targets that are there: \
-                 kubectl --context {context} delete nodes --selector {label}\n"
-            )
-        } else {
-            String::new()
-        };
-        Ok(format!("uninstalled: Pilotage is gone; {stays}\n{nodes}"))
+        let stay = !self.args.with_definitions;
+        Ok(gone(namespace, stay, nodes, &reach))
     }
 
     /// What is to be said if there is nothing.
     pub fn nothing_text(&self) -> String {
+        let (reach, program) = (self.cluster.flags("--context"), program());
+        // It takes no kubeconfig but one that is named.
+        let file = match self.cluster.file {
+            Some(_) => "",
+            None => " --kubeconfig FILE",
+        };
         format!(
             "nothing is here that \"{program} install\" made in namespace {}; what may be left elsewhere is told by \
-             \"{program} uninstall --check\", and taken away by \"{program} cleanup --kubeconfig FILE\"\n",
-            self.args.namespace,
-            program = program()
+             \"{program} uninstall --check {reach}\", and taken away by \"{program} cleanup {reach}{file}\"\n",
+            self.args.namespace
         )
     }
+}
+
+/// Label selector for virtual nodes.
+fn virtual_nodes() -> String {
+    format!("{}={}", keys::PROVIDER, keys::PROVIDER_VALUE)
+}
+
+/// What is to be said when all is gone but this: the definitions, if they `stay`, and so many virtual nodes.
+fn gone(namespace: &str, stay: bool, nodes: usize, reach: &str) -> String {
+    let mut text = format!("uninstalled: Pilotage is gone; namespace {namespace} stays");
+    if stay {
+        text += ", and so do the definitions with all Targets and Sources (--with-definitions deletes them)";
+    }
+    let nodes = if nodes > 0 {
+        format!(
+            "{nodes} virtual node(s) are left, of Targets that are there: kubectl {reach} delete nodes --selector {}\n",
+            virtual_nodes()
+        )
+    } else {
+        String::new()
+    };
+    format!("{text}\n{nodes}")
 }
 
 #[cfg(test)]
@@ -411,5 +434,39 @@ mod tests {
         let namespaces = all.iter().filter(|(_, it)| it["kind"] == "Namespace");
         assert_eq!(namespaces.count(), 0);
         assert_eq!(stage(&json!({})), None);
+    }
+
+    #[test]
+    fn what_goes_and_what_stays_is_told() {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "a", "namespace": "ships" },
+        });
+        let told = |is_ours| {
+            let found = Found {
+                stage: Stage::Rest,
+                title: manifest::title(&object),
+                resource: manifest::resource(&object),
+                namespace: Some("ships".to_owned()),
+                name: "a".to_owned(),
+                uid: None,
+                is_ours,
+            };
+            found.told()
+        };
+        assert_eq!(told(true), "ServiceAccount ships/a: would be deleted\n");
+        assert_eq!(
+            told(false),
+            "ServiceAccount ships/a: stays, since \"install\" didn't make it\n"
+        );
+        assert_eq!(
+            gone("ships", false, 0, "--context london"),
+            "uninstalled: Pilotage is gone; namespace ships stays\n"
+        );
+        assert_eq!(
+            gone("ships", true, 1, "--context london"),
+            "uninstalled: Pilotage is gone; namespace ships stays, and so do the definitions with all Targets and \
+             Sources (--with-definitions deletes them)\n1 virtual node(s) are left, of Targets that are there: \
+             kubectl --context london delete nodes --selector virtual-kubelet.io/provider=admiralty\n"
+        );
     }
 }

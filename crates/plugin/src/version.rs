@@ -135,10 +135,10 @@ pub(crate) async fn version(args: VersionArgs) -> Result<Told, Error> {
 async fn of(cluster: &Cluster, home: &str, now: Timestamp) -> Result<Of, Error> {
     preflight::identity(cluster).await?;
     let server = within(CALL_LIMIT, cluster.client.apiserver_version()).await;
-    let kubernetes = server.map_err(cluster.failed("ask for the version"))?;
+    let kubernetes = server.map_err(cluster.unread("ask for the version"))?;
     let leases: Api<Lease> = cluster.api(home);
     let found = allowed(pages::all(CALL_LIMIT, &leases, ListParams::default()).await);
-    let found = found.map_err(cluster.failed("list Leases"))?;
+    let found = found.map_err(cluster.unread("list Leases"))?;
     let found = found.ok_or_else(|| Error::Rights {
         side: cluster.side,
         missing: vec![format!("list leases of namespace {home}")],

@@ -173,7 +173,7 @@ fn question(template: &Value, owner: &Value) -> Value {
 async fn owner(source: &Cluster, namespace: &str) -> Result<Value, Error> {
     let namespaces: Api<Namespace> = Api::all(source.client.clone());
     let found = within(CALL_LIMIT, namespaces.get_metadata(namespace)).await;
-    let found = found.map_err(source.failed(format!("read namespace {namespace}")))?;
+    let found = found.map_err(source.unread(format!("read namespace {namespace}")))?;
     Ok(json!({
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -274,7 +274,7 @@ async fn answers(
             .to_owned(),
     })?;
     let pod = within(CALL_LIMIT, pods.get(&name)).await;
-    pod.map_err(source.failed(format!("read pod {name}")))
+    pod.map_err(source.unread(format!("read pod {name}")))
 }
 
 /// A scheduling cycle runs only when all have answered, or were waited for with patience.
@@ -424,6 +424,35 @@ mod tests {
         let annotations = json!({ "a": "b", keys::ELECT: "", keys::WHAT_IF: "" });
         assert_eq!(meta["annotations"], annotations);
         assert_eq!(meta["ownerReferences"], json!([owner]));
+    }
+
+    #[test]
+    fn answers_are_counted_and_told_target_by_target() {
+        let message = "0/3 nodes are available: 1 n-paris could take the pod, 1 n-rome refused [2 Insufficient cpu], 1 \
+            node(s) had untolerated taint(s).";
+        let condition = json!({ "type": "PodScheduled", "status": "False", "message": message });
+        let pod = json!({
+            "metadata": { "annotations": { keys::ELECT: "", keys::SOURCE_POD_MANIFEST: "x" } },
+            "status": { "conditions": [condition] },
+        });
+        let place = |target: &str| Place {
+            target: target.to_owned(),
+            node: format!("n-{target}"),
+            lost: None,
+        };
+        let places = ["paris", "rome", "oslo"].map(place);
+        let pod = serde_json::from_value(pod).unwrap();
+        let answers = Answers::of(Story::of(&pod, &[], &places, true));
+        let want = "\
+1 of 3 target(s) could take the pod
+
+TARGET   ANSWER
+paris    could take the pod
+rome     refused [2 Insufficient cpu]
+oslo     has said nothing
+beside these: node(s) had untolerated taint(s)
+";
+        assert_eq!(answers.table(), want);
     }
 
     #[test]

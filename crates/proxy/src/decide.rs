@@ -13,6 +13,7 @@ use pilotage_api::record::Record;
 
 use crate::{
     class::Class,
+    kept::LeftOut,
     lost::{Waits, Worth, due, worth},
     memory::Memory,
     plan::{Action, ChoiceFate, Gate, Note, Plan},
@@ -182,6 +183,13 @@ fn placed(observed: &Observed<'_>, node: &str) -> Plan {
 fn open(observed: &Observed<'_>, record: Option<&Record>) -> Plan {
     if observed.proxy.gated {
         return failed_choice(Plan::closed(Note::Gated), "the pod is gated");
+    }
+    if observed.proxy.left_out >= LeftOut::Rules {
+        let plan = Plan {
+            tell: Some(Note::TooHeavy),
+            ..Plan::closed(Note::TooHeavy)
+        };
+        return failed_choice(plan, "the pod is too heavy");
     }
     let mut plan = if observed.proxy.what_if {
         failed_choice(

@@ -26,6 +26,7 @@ use serde_json::Value;
 use crate::{
     annotations,
     class::Class,
+    kept::{FINALIZERS, LeftOut},
     lost::{Waits, Worth, due, own_grace, worth},
     released::Released,
     requests::Readiness,
@@ -183,6 +184,11 @@ fn ending(observed: &Observed<'_>, proxy: &ProxyView, plan: &mut Plan) {
     };
     if may_go && proxy.deletion_grace_seconds > 0 {
         plan.actions.push(Action::EndGrace);
+    } else if may_go && proxy.left_out >= LeftOut::Finalizers {
+        plan.tell = Some(format!(
+            "the pod may go, but has over {FINALIZERS} finalizers or long ones, which aren't kept: Pilotage's stays \
+             until there are fewer"
+        ));
     } else if may_go && (proxy.has_finalizer() || proxy.has_plain_finalizer()) {
         plan.actions.push(Action::RemoveFinalizer {
             remaining: proxy
@@ -235,6 +241,13 @@ fn placed(observed: &Observed<'_>, proxy: &ProxyView, pod: &Arc<Pod>, plan: &mut
         // Its delegate was evicted there; no other one was made, or none that finds a node.
         Some(chaperon) if matches!(chaperon.class, Class::Missing | Class::VoidRefused(_)) => {
             plan.actions.push(give_up(chaperon));
+        }
+        // Nothing can be compared with what isn't known.
+        Some(_) if proxy.left_out > LeftOut::Nothing => {
+            plan.tell = Some(format!(
+                "the pod takes too much memory, as one of over 8 MiB or among many heavy ones of its namespace: what \
+                 {node} says of its delegate isn't copied, and its own changes don't go there"
+            ));
         }
         Some(chaperon) => {
             copy(observed, proxy, pod, chaperon, plan);

@@ -12,6 +12,8 @@ use pilotage_api::bounds::{LONGEST_TIME, LONGEST_UID, MOST_ATTEMPTS, is_uid};
 use pilotage_api::parent::ParentLink;
 use pilotage_api::summary::FreeShape;
 use pilotage_api::{PodChaperon, keys, names};
+use pilotage_model::changes::Digest;
+use pilotage_model::followed::{needs, unfollowed};
 use pilotage_model::manifest::SourcePod;
 use pilotage_placement::{Ranking, Strategy as Placement};
 use pilotage_sched::PodInfo;
@@ -23,6 +25,7 @@ use serde_json::{Value, json};
 use crate::class::Class;
 use crate::config::Configuration;
 use crate::door::{Serves, admit};
+use crate::kept::{self, LeftOut, lean};
 use crate::placing::{Asked, Home, OwnNodes, Placing, Tables, Want, Wishes, Words};
 use crate::rank::{Room, Seen, rank};
 use crate::settings::Settings;
@@ -156,6 +159,51 @@ pilotage_absurd::properties! {
         }
         prop_assert!(view.chaperon_name().len() <= 63);
         prop_assert_eq!(view.named_nodes().count() <= 2, true);
+    }
+
+    #[test]
+    fn without_what_nobody_reads_a_proxy_says_the_same(pod in any_of(&proxy()), object in any_of(&chaperon())) {
+        let Ok(whole) = serde_json::from_value::<Pod>(pod) else { return Ok(()) };
+        let mut left = whole.clone();
+        lean(&mut left);
+        prop_assert_eq!(ProxyView::of(&left), ProxyView::of(&whole));
+        let scheduled = |pod: &Pod| {
+            let info = PodInfo::parse(Arc::new(pod.clone())).ok()?;
+            Some(format!("{:?} {:?} {:?} {:?}", info.needs, info.priority, info.scheduling_gates, info.defects()))
+        };
+        prop_assert_eq!(scheduled(&left), scheduled(&whole));
+        prop_assert_eq!(Digest::of_pod(&left), Digest::of_pod(&whole));
+        let named = |pod: &Pod| pod.spec.as_ref().map(|spec| (needs(spec), unfollowed(spec)));
+        prop_assert_eq!(named(&left), named(&whole));
+        if let Ok(chaperon) = serde_json::from_value::<PodChaperon>(object) {
+            prop_assert_eq!(status::change(&left, &chaperon), status::change(&whole, &chaperon));
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_a_heavy_proxy_is_small_and_the_same_to_the_protocol(pod in any_of(&proxy())) {
+        let Ok(whole) = serde_json::from_value::<Pod>(pod) else { return Ok(()) };
+        let mut left = whole.clone();
+        kept::slim(&mut left, |value| value.to_string().len());
+        let (meta, spec, status) = (&whole.metadata, whole.spec.clone().unwrap_or_default(),
+            whole.status.clone().unwrap_or_default());
+        let names = [
+            &meta.namespace, &meta.name, &meta.uid, &meta.resource_version, &spec.node_name, &spec.scheduler_name,
+            &spec.preemption_policy, &spec.restart_policy, &status.phase, &status.nominated_node_name,
+        ];
+        let names: usize = names.into_iter().flatten().map(length_of).sum();
+        let names = names + spec.os.map_or(0, |os| os.name.len());
+        // Each byte may be an escape of six.
+        prop_assert!(length(&left) <= 6 * (80 * 1024 + names), "{}", length(&left));
+        let ours = meta.annotations.iter().flatten().filter(|(key, _)| keys::is_ours(key));
+        let short = ours.map(|(_, text)| text.len()).max().unwrap_or_default() <= 1024;
+        let (before, after) = (ProxyView::of(&whole), ProxyView::of(&left));
+        prop_assert_eq!(before.is_some(), after.is_some());
+        if let (Some(before), Some(after), true) = (before, after, short)
+            && after.left_out == LeftOut::Words
+        {
+            prop_assert_eq!(ProxyView { left_out: LeftOut::Nothing, ..after }, before);
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod feedback;
 #[cfg(test)]
 mod fuzz;
 mod gone;
+pub mod kept;
 mod lost;
 pub mod memory;
 pub mod milestones;

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::{
     class::Class,
+    kept::LeftOut,
     settings::LONGEST_BUSY,
     slim::GRACE,
     targets::{TargetView, Targets},
@@ -109,8 +110,11 @@ fn grace(chaperon: &ChaperonView) -> Duration {
     seconds(said)
 }
 
-/// The same as the pod's author said here, up to an hour.
+/// The same as the pod's author said here, up to an hour; that, if it isn't known.
 pub(crate) fn own_grace(pod: &Pod) -> Duration {
+    if LeftOut::of(pod) != LeftOut::Nothing {
+        return LONGEST_GRACE;
+    }
     let annotations = pod.metadata.annotations.as_ref();
     let manifest = annotations.and_then(|all| all.get(keys::SOURCE_POD_MANIFEST));
     let source = manifest.and_then(|text| SourcePod::parse(text).ok());

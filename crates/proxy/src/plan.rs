@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use pilotage_api::{keys, preempts::Preempts, record::Record, refusal::Word};
 
-use crate::{released::Released, view::Monotonic};
+use crate::{kept::ROOM, released::Released, view::Monotonic};
 
 /// How a grant is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -317,6 +317,8 @@ pub enum Note {
     Unseen,
     /// It says our scheduler's name but carries no manifest.
     NoManifest,
+    /// What says where it may run is too heavy to be kept.
+    TooHeavy,
     /// Its scheduling gates hold it.
     Gated,
     /// Targets that suit are busy with pods that came before, or are more urgent.
@@ -365,6 +367,13 @@ impl fmt::Display for Note {
                 keys::NAMESPACE_LABEL,
                 keys::NAMESPACE_LABEL_VALUE,
                 keys::ELECT
+            ),
+            Note::TooHeavy => write!(
+                f,
+                "the pod takes too much memory, so no target is asked for it: its labels, its containers and its \
+                 rules about nodes and other pods may take {} KiB together, where it is over 8 MiB as a whole or \
+                 its namespace has many heavy pods",
+                ROOM >> 10
             ),
             Note::Gated => f.write_str("the pod's scheduling gates hold it"),
             Note::Queued => f.write_str("waiting until pods that came before have an answer"),

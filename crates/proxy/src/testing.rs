@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     class::{Marks, classify},
     door::Serves,
+    kept::LeftOut,
     targets::Targets,
     view::{ChaperonView, Monotonic, ProxyView, Reach, RecordState},
     window::Ticket,
@@ -33,6 +34,7 @@ pub(crate) fn proxy() -> ProxyView {
         what_if: false,
         lost_policy: None,
         record: RecordState::Absent,
+        left_out: LeftOut::Nothing,
     }
 }
 
@@ -76,6 +78,7 @@ pub(crate) fn chaperon(node: &str, uid: &str) -> ChaperonBuilder {
     }
 }
 
+#[derive(Clone)]
 pub(crate) struct ChaperonBuilder {
     node: String,
     uid: String,

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::class::{Class, Marks, classify, is_bound, unschedulable};
 use crate::door::is_parent;
+use crate::kept::LeftOut;
 use crate::window::Ticket;
 
 /// The field of a pod's status that names the node where it expects room.
@@ -91,6 +92,8 @@ pub struct ProxyView {
     pub lost_policy: Option<LostPolicy>,
     /// The record.
     pub record: RecordState,
+    /// What isn't known of it, since it is too heavy.
+    pub left_out: LeftOut,
 }
 
 impl ProxyView {
@@ -135,6 +138,7 @@ impl ProxyView {
             what_if: annotation(keys::WHAT_IF).is_some(),
             lost_policy: annotation(keys::REPLACE_AFTER).and_then(|text| text.parse().ok()),
             record,
+            left_out: LeftOut::of(pod),
         })
     }
 
@@ -151,9 +155,9 @@ impl ProxyView {
         self.recorded || self.has_finalizer()
     }
 
-    /// All its finalizers and ours; `None`: that is on it.
+    /// All its finalizers and ours; `None`: that is on it, or nobody knows what else is.
     pub fn with_finalizer(&self) -> Option<Vec<String>> {
-        if self.has_finalizer() {
+        if self.has_finalizer() || self.left_out >= LeftOut::Finalizers {
             return None;
         }
         let mut finalizers = self.finalizers.clone();

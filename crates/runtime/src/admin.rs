@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::ready::Health;
-use crate::serve::{ServeLimits, serve};
+use crate::serve::{ServeLimits, listen, serve};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// How long open requests may take to finish after the end was asked for. With the time that work may take to drain,
@@ -59,14 +59,15 @@ struct Shared {
 }
 
 impl AdminServer {
-    /// Binds `addr` and logs the address really bound, which matters if its port is 0.
+    /// Binds `addr`, of which `[::]` is all addresses, of IPv4 too, and logs the address really bound, which matters if
+    /// its port is 0.
     pub async fn bind(
         addr: SocketAddr,
         health: Health,
         registry: Arc<Registry>,
     ) -> Result<Self, AdminError> {
         let wrap = |source| AdminError::Bind { addr, source };
-        let listener = TcpListener::bind(addr).await.map_err(wrap)?;
+        let listener = listen(addr).await.map_err(wrap)?;
         let addr = listener.local_addr().map_err(wrap)?;
         tracing::info!(%addr, "admin server listens");
         Ok(Self {
@@ -173,6 +174,7 @@ mod tests {
 
     use super::*;
     use crate::metrics;
+    use crate::serve::own_addresses;
 
     async fn fetch(router: &Router, path: &str) -> (u16, String) {
         let request = Request::get(path).body(Body::empty()).unwrap();
@@ -229,6 +231,27 @@ mod tests {
 
         let token = CancellationToken::new();
         let serving = tokio::spawn(server.serve(token.clone()));
+        token.cancel();
+        serving.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn probes_may_come_by_either_family() {
+        let addr = "[::]:0".parse().unwrap();
+        let registry = Arc::new(Registry::default());
+        let server = AdminServer::bind(addr, Health::new(), registry).await;
+        let server = server.unwrap();
+        let port = server.local_addr().port();
+        let token = CancellationToken::new();
+        let serving = tokio::spawn(server.serve(token.clone()));
+        for ip in own_addresses() {
+            let mut client = TcpStream::connect((ip, port)).await.unwrap();
+            let ask = b"GET /livez HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
+            client.write_all(ask).await.unwrap();
+            let mut text = String::new();
+            client.read_to_string(&mut text).await.unwrap();
+            assert!(text.starts_with("HTTP/1.1 200"), "{ip}: {text}");
+        }
         token.cancel();
         serving.await.unwrap().unwrap();
     }

@@ -81,10 +81,10 @@ pub fn rate(qps: Option<f64>, burst: Option<u32>) -> Option<Rate> {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Health and metrics")]
 pub struct AdminArgs {
-    /// Address for /livez, /readyz and /metrics (plain HTTP, no authentication).
+    /// Address for /livez, /readyz and /metrics (plain HTTP, no authentication). `[::]` is all addresses, of IPv4 too.
     ///
     /// Port 0 takes a free port; the address really bound is in the log line "admin server listens".
-    #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:8080")]
+    #[arg(long, value_name = "IP:PORT", default_value = "[::]:8080")]
     pub admin_addr: SocketAddr,
 }
 
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn defaults_are_those_of_kubernetes() {
         let command = parse(&[]).unwrap();
-        assert_eq!(command.admin.admin_addr.port(), 8080);
+        assert_eq!(command.admin.admin_addr.to_string(), "[::]:8080");
         assert_eq!(command.log.log_format, LogFormat::Json);
         let config = command
             .lease

@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use crate::caught::{caught, note};
 use crate::seek::seek;
+use crate::weight::measure;
 
 /// Longest name of any object in bytes, and longer than that of any namespace.
 const NAME: usize = 253;
@@ -35,15 +36,41 @@ pub struct Unreadable {
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        let text = without_managed_fields(raw.get());
-        let read = match caught(|| serde_json::from_str(&text)) {
+        Ok(Self::read(raw.get()))
+    }
+}
+
+impl<K: DeserializeOwned> Guarded<K> {
+    /// Reads an object's JSON.
+    pub fn read(text: &str) -> Self {
+        Self::read_by(&without_managed_fields(text), whole)
+    }
+
+    /// The same, if it weighs no more than `most` without its managed fields. A heavier one is for `heavy` to read.
+    pub fn read_within(
+        text: &str,
+        most: usize,
+        heavy: impl FnOnce(&str) -> serde_json::Result<K>,
+    ) -> Self {
+        let text = without_managed_fields(text);
+        if measure(text.as_bytes()).weight > most {
+            Self::read_by(&text, heavy)
+        } else {
+            Self::read_by(&text, whole)
+        }
+    }
+
+    fn read_by(text: &str, read: impl FnOnce(&str) -> serde_json::Result<K>) -> Self {
+        let read = match caught(|| read(text)) {
             Ok(read) => read.map_err(|error| error.to_string()),
             Err(panic) => Err(note(&panic)),
         };
-        Ok(Self(
-            read.map_err(|error| Unreadable::unread(&error, &text)),
-        ))
+        Self(read.map_err(|error| Unreadable::unread(&error, text)))
     }
+}
+
+fn whole<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
+    serde_json::from_str(text)
 }
 
 impl Unreadable {
@@ -238,6 +265,27 @@ mod tests {
             ..ObjectMeta::default()
         };
         assert_eq!(*unread.metadata, identity);
+    }
+
+    #[test]
+    fn a_heavy_object_is_read_in_another_way_and_managed_fields_make_none_heavy() {
+        let many = format!("[{}{{}}]", "{},".repeat(1000));
+        let object = |metadata: &str, spec: &str| {
+            format!(r#"{{"metadata":{{"name":"a"{metadata}}},"spec":{{"containers":[]{spec}}}}}"#)
+        };
+        let outlined = |text: &str| {
+            Guarded::<Pod>::read_within(text, 100_000, |text| {
+                assert!(text.contains("volumes"));
+                Ok(Pod::default())
+            })
+        };
+        let read = outlined(&object(&format!(r#","managedFields":{many}"#), ""));
+        assert_eq!(read.0.unwrap().metadata.name.as_deref(), Some("a"));
+        let heavy = object("", &format!(r#","volumes":{many}"#));
+        assert_eq!(outlined(&heavy).0.unwrap(), Pod::default());
+        let refused =
+            Guarded::<Pod>::read_within(&heavy, 100_000, |_| serde_json::from_str("too heavy"));
+        assert_eq!(refused.meta().name.as_deref(), Some("a"));
     }
 
     #[test]

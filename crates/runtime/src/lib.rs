@@ -9,6 +9,7 @@
 //! | [`pages`] | lists page by page |
 //! | [`throttle`] | how many requests a second are sent |
 //! | [`guarded`], [`weight`] | objects in lists and watches, read one by one; what JSON takes in memory |
+//! | [`mod@thin`] | what is left of an object that is too heavy to be read |
 //! | [`logs`], [`metrics`] | structured logs, the root of the metrics |
 //! | [`otlp`] | spans of traces, sent to a collector |
 //! | [`ready`], [`admin`] | what must happen before the process is ready; the port that says so |
@@ -52,6 +53,7 @@ pub mod serve;
 pub mod shutdown;
 pub mod slice;
 pub mod tasks;
+pub mod thin;
 pub mod throttle;
 pub mod tls;
 pub mod turns;

@@ -2,6 +2,7 @@
 //! along with its requests ([`PeerCertificates`]); what that means is the router's affair.
 
 mod connections;
+mod listen;
 mod places;
 
 use std::net::SocketAddr;
@@ -19,6 +20,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::connections::serve;
+pub(crate) use self::listen::listen;
+#[cfg(test)]
+pub(crate) use self::listen::own_addresses;
 use crate::tls::{CertificateDer, Certificates, ClientAuthorities, TlsError};
 
 /// Limits of a server.
@@ -96,7 +100,8 @@ impl std::fmt::Debug for TlsAcceptorConfig {
 }
 
 impl TlsServer {
-    /// Binds `addr`. Handshakes use what `certificates` hold at that moment.
+    /// Binds `addr`, of which `[::]` is all addresses, of IPv4 too. Handshakes use what `certificates` hold at that
+    /// moment.
     pub async fn bind(
         addr: SocketAddr,
         certificates: &Certificates,
@@ -121,7 +126,7 @@ impl TlsServer {
         limits: ServeLimits,
     ) -> Result<Self, ServeError> {
         let wrap = |source| ServeError::Bind { addr, source };
-        let listener = TcpListener::bind(addr).await.map_err(wrap)?;
+        let listener = listen(addr).await.map_err(wrap)?;
         let addr = listener.local_addr().map_err(wrap)?;
         let acceptor = TlsAcceptorConfig(TlsAcceptor::from(Arc::new(config)));
         tracing::info!(%addr, "TLS server listens");

@@ -54,7 +54,7 @@ pub struct DriverOptions {
     pub config: SchedulerConfig,
     /// This process, as events name it (`reportingInstance`).
     pub instance: String,
-    /// Asked before each attempt and each binding.
+    /// Asked before each attempt and each write.
     pub leadership: Leadership,
     /// Gets the gates "pods listed", "nodes listed" and one for each wanted kind, and the liveness check "scheduling
     /// loop".
@@ -159,6 +159,7 @@ impl Driver {
         let (recorder, event_writer) = Recorder::new(client.clone(), instance);
         let metrics = Metrics::register(registry);
         let warnings = Warnings::new(recorder.clone(), leadership.clone());
+        let status = StatusWriter::new(client.clone(), leadership.clone());
         let mistakes = Arc::new(Mistakes::new(warnings, metrics.clone()));
         let told = mistakes.clone();
         let tell = Box::new(move |mishap| told.of_plugin(&mishap));
@@ -173,7 +174,7 @@ impl Driver {
             extensions,
             observer,
             announce_nominations,
-            status: StatusWriter::new(client.clone()),
+            status,
             mistakes,
         });
         Gauges::register(registry, measure(&inner));

@@ -24,9 +24,10 @@ use crate::publish::{Desired, seconds};
 
 /// Evictions under way at once.
 const CONCURRENCY: usize = 16;
-/// How often a status is written at most.
-const TRIES: u32 = 4;
-const RETRY: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(1)).spread(0.1);
+/// How often each request of an eviction is made at most: if this pod stays, others may have been evicted in vain for
+/// the same one.
+const TRIES: u32 = 5;
+const RETRY: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2)).spread(0.2);
 
 /// Carries orders out until `token` is cancelled; then finishes those under way.
 pub(crate) async fn carry_out(
@@ -83,9 +84,7 @@ pub(crate) async fn carry_out(
 /// Evicts a pod if that is still wanted, and tells the scheduler how it went.
 async fn evict(inner: &Inner, client: Client, order: &EvictionOrder) {
     let pod = order.preempted.pod.clone();
-    let leads = inner.leadership.is_leader();
-    let is_wanted = leads && inner.core.ask(|scheduler| scheduler.is_wanted(&order.id));
-    let succeeded = is_wanted && made(inner, client, order).await;
+    let succeeded = made(inner, client, order).await;
     inner.caught(&pod, || {
         let told = |scheduler: &mut pilotage_sched::Scheduler, now| {
             scheduler.evicted(&order.id, succeeded, now);
@@ -98,7 +97,11 @@ async fn evict(inner: &Inner, client: Client, order: &EvictionOrder) {
 async fn made(inner: &Inner, client: Client, order: &EvictionOrder) -> bool {
     let preempted = &order.preempted;
     let (pod, preemptor) = (&preempted.pod, &preempted.preemptor.key);
-    let evicted = caught_async(delete(client, pod, &order.condition)).await;
+    let may = || {
+        let is_wanted = || inner.core.ask(|scheduler| scheduler.is_wanted(&order.id));
+        inner.leadership.is_leader() && is_wanted()
+    };
+    let evicted = caught_async(delete(client, pod, &order.condition, &may)).await;
     match evicted {
         Ok(Ok(Done::Evicted)) => {
             tracing::info!(pod = %pod.key, %preemptor, node = %preempted.node, "pod evicted");
@@ -110,6 +113,10 @@ async fn made(inner: &Inner, client: Client, order: &EvictionOrder) -> bool {
         Ok(Ok(Done::Gone)) => {
             tracing::debug!(pod = %pod.key, %preemptor, "pod had gone before it was evicted");
             true
+        }
+        Ok(Ok(Done::Left)) => {
+            tracing::debug!(pod = %pod.key, %preemptor, "pod is left where it is");
+            false
         }
         Ok(Err(error)) => {
             tracing::warn!(pod = %pod.key, %preemptor, %error, "failed to evict a pod");
@@ -128,13 +135,25 @@ enum Done {
     Evicted,
     /// Somebody else was faster, or another pod has its name.
     Gone,
+    /// It mustn't be made any more.
+    Left,
 }
 
-async fn delete(client: Client, pod: &PodInfo, message: &str) -> Result<Done, CallError> {
+/// Evicts a pod; `may` is asked right before each request, since what comes before it may take long.
+async fn delete(
+    client: Client,
+    pod: &PodInfo,
+    message: &str,
+    may: &(impl Fn() -> bool + Sync),
+) -> Result<Done, CallError> {
     let api: Api<Pod> = Api::namespaced(client, &pod.key.namespace);
-    let patch = target_patch(pod, message, Timestamp::now());
-    if mark(&api, pod, &patch).await? == Done::Gone {
-        return Ok(Done::Gone);
+    let name = &*pod.key.name;
+    let patch = Patch::Strategic(target_patch(pod, message, Timestamp::now()));
+    let params = PatchParams::default();
+    let mark = || api.patch_status(name, &params, &patch);
+    match tried(&api, pod, may, mark).await? {
+        Done::Evicted => {}
+        ended @ (Done::Gone | Done::Left) => return Ok(ended),
     }
     let params = DeleteParams {
         preconditions: Some(Preconditions {
@@ -143,23 +162,31 @@ async fn delete(client: Client, pod: &PodInfo, message: &str) -> Result<Done, Ca
         }),
         ..DeleteParams::default()
     };
-    match within(CALL_LIMIT, api.delete(&pod.key.name, &params)).await {
-        Ok(_) => Ok(Done::Evicted),
-        Err(error) => gone(&api, pod, error).await,
-    }
+    tried(&api, pod, may, || api.delete(name, &params)).await
 }
 
-/// Writes the condition, trying again where that may help.
-async fn mark(api: &Api<Pod>, pod: &PodInfo, patch: &Value) -> Result<Done, CallError> {
-    let params = PatchParams::default();
-    let patch = Patch::Strategic(patch);
+/// Makes a request that names the pod's UID, again where that may help: what landed all the same does no harm twice.
+async fn tried<T, F>(
+    api: &Api<Pod>,
+    pod: &PodInfo,
+    may: &(impl Fn() -> bool + Sync),
+    request: impl Fn() -> F,
+) -> Result<Done, CallError>
+where
+    F: Future<Output = Result<T, kube::Error>>,
+{
     let mut failures = 0_u32;
     loop {
-        let write = api.patch_status(&pod.key.name, &params, &patch);
-        let Err(error) = within(CALL_LIMIT, write).await else {
+        if !may() {
+            return Ok(Done::Left);
+        }
+        let Err(error) = within(CALL_LIMIT, request()).await else {
             return Ok(Done::Evicted);
         };
-        let may_help = matches!(error.kind(), Failure::Conflict | Failure::Server);
+        let may_help = matches!(
+            error.kind(),
+            Failure::Conflict | Failure::Throttled | Failure::Server | Failure::Unknown
+        );
         let error = match gone(api, pod, error).await {
             Ok(gone) => return Ok(gone),
             Err(error) => error,

@@ -3,8 +3,10 @@
 //! Owns restarts, back-off, word of the first complete list, and objects that can't be read or taken in.
 //! Knows no scheduler; what the objects are for is the sink's business.
 
+mod intake;
 mod lean;
 mod relist;
+mod share;
 mod told;
 
 use std::fmt::Debug;
@@ -18,10 +20,13 @@ use kube::{Api, Client, Resource};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::caught::{caught, caught_async};
 use pilotage_runtime::guarded::Guarded;
+use pilotage_sched::Stored;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
+use intake::{Fields, Lean, LeanPods, Reading, bare};
 use relist::{Change, Relist, Tracked};
+use share::Sharing;
 pub(crate) use told::told;
 pub use told::{PodNews, Pods};
 
@@ -29,6 +34,8 @@ pub use told::{PodNews, Pods};
 const RETRY: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5)).spread(0.2);
 /// A page of a list that takes longer is asked for again.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
+/// Objects of a page. Whoever may create them says how long it is: twenty-five of the longest are 75 MB.
+const PAGE: u32 = 25;
 /// The API server tells no more of pods that are over: they take no room and need no node.
 const LIVING_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
@@ -50,14 +57,8 @@ pub(crate) async fn pods(
     token: CancellationToken,
 ) {
     let config = watcher::Config::default().fields(LIVING_PODS);
-    follow(
-        "pods",
-        || open(&client, config.clone(), lean::pod),
-        sink,
-        synced,
-        token,
-    )
-    .await;
+    let open = || open_lean::<Pod, LeanPods>(&client, config.clone());
+    follow("pods", open, Sharing::new(sink), synced, token).await;
 }
 
 /// Follows all nodes until `token` is cancelled; `prepare` makes of each what the scheduler is shown.
@@ -92,14 +93,27 @@ pub(crate) async fn objects<K>(
     synced: impl FnOnce() + Send,
     token: CancellationToken,
 ) where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    K: Stored + Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
     let config = watcher::Config::default();
-    let open = || open(client, config.clone(), lean::object::<K>);
+    let open = || open_lean::<K, Fields>(client, config.clone());
     follow(what, open, sink, synced, token).await;
 }
 
 type Item<K> = Result<Event<Guarded<K>>, watcher::Error>;
+
+/// Reads each object at once so, on short pages.
+fn open_lean<K, R>(
+    client: &Client,
+    config: watcher::Config,
+) -> impl Stream<Item = Item<K>> + use<K, R>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + Send + 'static,
+    R: Reading<K> + Clone + Debug + Send + 'static,
+{
+    let api: Api<Lean<K, R>> = Api::all(client.clone());
+    watcher(api, config.page_size(PAGE)).map(|item| item.map(bare))
+}
 
 fn open<K, L>(
     client: &Client,
@@ -116,11 +130,7 @@ where
             if let Event::Apply(Guarded(Ok(object))) | Event::InitApply(Guarded(Ok(object))) =
                 &mut event
             {
-                // What is left of it can be used.
-                if let Err(panic) = caught(|| lean(object)) {
-                    let name = object.meta().name.as_deref();
-                    tracing::error!(name, panic, "an object is kept whole");
-                }
+                lean::dropping(object, &lean);
             }
             event
         })

@@ -183,7 +183,7 @@ pub use crate::plugin::{
     PreEnqueue, PreFilter, PreFilterExtensions, PreFiltered, PreScore, PreScored, Preflight,
     QueueSort, Reserve, Score,
 };
-pub use crate::pod_info::{Defect, IdentityError, PodInfo};
+pub use crate::pod_info::{Defect, IdentityError, OUTLINE, PodInfo};
 pub use crate::pod_needs::PodNeeds;
 pub use crate::profile::{Point, Profile, ProfileBuilder, ProfileError, Profiles, WeightedScore};
 pub use crate::queue::{Arrivals, Flushed, Gate, Place, QueueConfig, QueueSize, QueuedPod};

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use thiserror::Error;
 
 use crate::disruption::Disruption;
-use crate::host_ports;
+use crate::host_ports::WantedPorts;
 use crate::images;
 use crate::kubelet_features::KubeletFeatures;
 use crate::labels::{Labels, RequirementError};
@@ -33,6 +33,10 @@ pub enum IdentityError {
     #[error("object has no uid")]
     Uid,
 }
+
+/// Annotation of a pod of which an outline alone is known, since there is too much of it. No API server takes this key,
+/// so that nobody else can write it.
+pub const OUTLINE: &str = "outline:";
 
 /// A malformed field. The rest of the object still counts; see [`PodInfo::defects`] and
 /// [`crate::NodeObject::defects`] for what follows.
@@ -60,6 +64,11 @@ pub enum Defect {
         /// Where.
         path: String,
     },
+    /// The object is known in [outline](OUTLINE) alone.
+    #[error(
+        "there is too much of it, or of the heavy pods of its namespace together, for all of it to be read"
+    )]
+    Outline,
 }
 
 /// A pod, parsed once. Immutable and shared (`Arc<PodInfo>`); a change makes a new one.
@@ -126,6 +135,10 @@ impl PodInfo {
         let name = meta.name.as_deref().ok_or(IdentityError::Name)?;
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let mut defects = Vec::new();
+        let annotations = meta.annotations.as_ref();
+        if annotations.is_some_and(|all| all.contains_key(OUTLINE)) {
+            defects.push(Defect::Outline);
+        }
         let requests = pod_requests(&pod, &mut |path, error| {
             defects.push(Defect::Quantity { path, error });
         });
@@ -201,7 +214,7 @@ impl PodInfo {
                 pod_affinity,
                 spread,
                 tolerations,
-                host_ports: host_ports::wanted(spec),
+                host_ports: WantedPorts::of(spec),
                 images: images::wanted(spec),
                 needed_features: KubeletFeatures::needed(spec),
             }),

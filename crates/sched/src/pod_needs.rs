@@ -1,7 +1,7 @@
 //! Owns what plugins read of a pod to judge nodes, parsed. Pods with equal needs are one class: what was said of a node
 //! for one of them holds for all. Knows nothing of who the pod is.
 
-use crate::host_ports::HostPort;
+use crate::host_ports::WantedPorts;
 use crate::images::PodImages;
 use crate::kubelet_features::KubeletFeatures;
 use crate::node_affinity::{PreferredNodeTerm, RequiredNodeAffinity};
@@ -26,7 +26,7 @@ pub struct PodNeeds {
     /// `spec.tolerations`.
     pub tolerations: Vec<Toleration>,
     /// Host ports that it wants.
-    pub host_ports: Vec<HostPort>,
+    pub host_ports: WantedPorts,
     /// Images that it wants.
     pub images: PodImages,
     /// What its node's kubelet has to declare.

@@ -266,22 +266,29 @@ impl Actor {
             .finalizers
             .iter()
             .position(|name| name == keys::VIRTUAL_NODE_GONE);
-        let operation = match (wanted, ours) {
+        let operations = match (wanted, ours) {
             (true, Some(_)) | (false, None) => return Ok(()),
             (true, None) if target.finalizers.is_empty() => {
-                json!({ "op": "add", "path": "/metadata/finalizers", "value": [keys::VIRTUAL_NODE_GONE] })
+                vec![
+                    json!({ "op": "add", "path": "/metadata/finalizers", "value": [keys::VIRTUAL_NODE_GONE] }),
+                ]
             }
             (true, None) => {
-                json!({ "op": "add", "path": "/metadata/finalizers/-", "value": keys::VIRTUAL_NODE_GONE })
+                vec![
+                    json!({ "op": "add", "path": "/metadata/finalizers/-", "value": keys::VIRTUAL_NODE_GONE }),
+                ]
             }
             (false, Some(index)) => {
-                json!({ "op": "remove", "path": format!("/metadata/finalizers/{index}") })
+                let path = format!("/metadata/finalizers/{index}");
+                // Of very many we don't know where it is.
+                vec![
+                    json!({ "op": "test", "path": path, "value": keys::VIRTUAL_NODE_GONE }),
+                    json!({ "op": "remove", "path": path }),
+                ]
             }
         };
-        let patch = json!([
-            { "op": "test", "path": "/metadata/resourceVersion", "value": target.resource_version },
-            operation,
-        ]);
+        let version = json!({ "op": "test", "path": "/metadata/resourceVersion", "value": target.resource_version });
+        let patch: Value = [version].into_iter().chain(operations).collect();
         let what = if wanted {
             "put our finalizer on"
         } else {

@@ -48,8 +48,8 @@ pub struct KubeletArgs {
     #[arg(long, value_name = "IP|HOST")]
     pub kubelet_address: Option<KubeletAddress>,
 
-    /// Where to listen for that. Virtual nodes show the port.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:10250")]
+    /// Where to listen for that; `[::]` is all addresses, of IPv4 too. Virtual nodes show the port.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "[::]:10250")]
     pub kubelet_listen: SocketAddr,
 
     /// Signer of the serving certificate, which is requested by a CertificateSigningRequest. Another one than the

@@ -28,6 +28,7 @@ use crate::bells::Bell;
 use crate::decide::{self, Memory, NodeState, Observed, Step};
 use crate::followed::Followed;
 use crate::huge_pages::HugePages;
+use crate::kept;
 
 /// Least time between two writes that nobody waits for.
 const CALM: Duration = Duration::from_secs(1);
@@ -261,9 +262,8 @@ impl Keeper {
         if !removing {
             self.bound = None;
         } else if self.bound.is_none() {
-            let config = WatchConfig::all()
-                .fields(format!("spec.nodeName={}", self.actor.node))
-                .trim(|pod: &mut Pod| (pod.spec, pod.status) = (None, None));
+            let config = WatchConfig::all().fields(format!("spec.nodeName={}", self.actor.node));
+            let config = kept::only(config);
             let watch = Watch::of_client(self.shared.client.clone(), config, &self.stop);
             let changes = watch.changes();
             self.bound = Some(Bound { watch, changes });

@@ -25,6 +25,7 @@ mod fuzz;
 mod heartbeat;
 mod huge_pages;
 mod keeper;
+mod kept;
 pub mod kubelet;
 pub mod rbac;
 pub mod secrets;

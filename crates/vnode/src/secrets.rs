@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use futures::future::select_all;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use pilotage_api::keys;
@@ -38,6 +39,8 @@ use decide::{Held, Index, Name, Step, Use, decide, uses};
 
 /// How soon a Secret that came without an event of ours is noticed, and what failed is tried again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Secrets in a page of a list: anybody may mark any number of own ones, each with a megabyte in it.
+const PAGE: u32 = 20;
 
 /// The Secrets that have our label, in all namespaces or in each that we may look into.
 struct Labelled {
@@ -50,7 +53,8 @@ impl Labelled {
         let config = || {
             WatchConfig::all()
                 .labels(format!("{}={}", keys::HAS_FINALIZER, keys::TRUE))
-                .trim(|secret: &mut Secret| secret.data = None)
+                .pages_of(PAGE)
+                .trim(trim)
         };
         let one = |namespace: &String| {
             let watch = Watch::of_namespace(client.clone(), namespace, config(), stop);
@@ -204,7 +208,8 @@ async fn look(
             continue;
         };
         match acted {
-            Ok(secret) => {
+            Ok(mut secret) => {
+                trim(&mut secret);
                 watch.fold(secret);
                 done = true;
             }
@@ -237,6 +242,25 @@ fn use_of(target: &Target) -> Option<Use> {
         housemate: object.key.namespace.as_ref() == Some(&secret.namespace),
         holds: target.has_kubeconfig(),
     })
+}
+
+/// Drops all but who it is, and whether it is ours and ends.
+fn trim(secret: &mut Secret) {
+    let meta = std::mem::take(secret).metadata;
+    let ours = meta.finalizers.map(|all| {
+        let ours = all.into_iter().filter(|name| name == keys::TARGET_GONE);
+        ours.take(1).collect()
+    });
+    secret.metadata = ObjectMeta {
+        deletion_grace_period_seconds: meta.deletion_grace_period_seconds,
+        deletion_timestamp: meta.deletion_timestamp,
+        finalizers: ours,
+        name: meta.name,
+        namespace: meta.namespace,
+        resource_version: meta.resource_version,
+        uid: meta.uid,
+        ..ObjectMeta::default()
+    };
 }
 
 fn held_by_us(secret: &Secret) -> Option<Held> {
@@ -302,4 +326,33 @@ fn let_go(uid: &str) -> Value {
         "$deleteFromPrimitiveList/finalizers": [keys::TARGET_GONE],
         "labels": { keys::HAS_FINALIZER: null },
     } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_marked_secret_who_it_is_is_kept() {
+        let long = "x".repeat(200_000);
+        let finalizers = (0..1_000).map(|number| format!("example.com/f{number}"));
+        let ours = keys::TARGET_GONE.to_owned();
+        let marked = json!({
+            "metadata": {
+                "name": "far", "namespace": "shop", "uid": "u", "resourceVersion": "7",
+                "labels": { keys::HAS_FINALIZER: keys::TRUE, "a": "b" }, "annotations": { "a-note": long },
+                "finalizers": finalizers.chain([ours]).collect::<Vec<_>>(),
+            },
+            "data": { "config": "b25l" }, "type": "Opaque",
+        });
+        let mut secret: Secret = serde_json::from_value(marked).unwrap();
+        trim(&mut secret);
+        let left = json!({ "metadata": {
+            "name": "far", "namespace": "shop", "uid": "u", "resourceVersion": "7",
+            "finalizers": [keys::TARGET_GONE],
+        } });
+        assert_eq!(secret, serde_json::from_value(left).unwrap());
+        let held = held_by_us(&secret).unwrap();
+        assert_eq!((&*held.uid, held.ending), ("u", false));
+    }
 }

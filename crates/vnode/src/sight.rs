@@ -9,13 +9,14 @@ mod index;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use pilotage_api::{keys, names};
 use pilotage_clusters::{Watch, WatchConfig};
 use tokio::sync::watch as cell;
 use tokio_util::sync::CancellationToken;
 
+use crate::kept;
 use index::{Index, node_of};
 
 /// So many nodes have a watch each. Half as many have so again, after they were more.
@@ -116,9 +117,7 @@ impl Look {
         if let Some(wide) = wide {
             return View::Part(wide.clone(), self.node.clone());
         }
-        let config = strays()
-            .fields(format!("spec.nodeName={}", self.node))
-            .trim(|pod: &mut Pod| pod.spec = None);
+        let config = strays().fields(format!("spec.nodeName={}", self.node));
         let Inner { client, stop, .. } = &*self.sight.inner;
         View::Own(Watch::of_client(client.clone(), config, stop))
     }
@@ -126,7 +125,7 @@ impl Look {
 
 /// Every proxy has this label.
 fn strays() -> WatchConfig<Pod> {
-    WatchConfig::all().labels(format!("!{}", keys::HAS_FINALIZER))
+    kept::only(WatchConfig::all().labels(format!("!{}", keys::HAS_FINALIZER)))
 }
 
 /// The pods of one node.
@@ -165,14 +164,7 @@ impl Wide {
     fn start(client: Client, stop: &CancellationToken) -> Arc<Self> {
         let config = strays()
             .fields("spec.nodeName!=")
-            .keep(|pod| node_of(pod).is_some_and(names::may_be_virtual_node))
-            .trim(|pod| {
-                let node_name = pod.spec.take().and_then(|spec| spec.node_name);
-                pod.spec = Some(PodSpec {
-                    node_name,
-                    ..PodSpec::default()
-                });
-            });
+            .keep(|pod| node_of(pod).is_some_and(names::may_be_virtual_node));
         let watch = Watch::of_client(client, config, stop);
         let (index, mut events) = (Arc::<Index>::default(), watch.subscribe());
         let filled = index.clone();

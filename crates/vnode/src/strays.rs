@@ -22,6 +22,7 @@ use tokio::time::sleep;
 use crate::act::{FIELD_MANAGER, with_uid};
 use crate::decide::is_proxy;
 use crate::keeper::BACKOFF;
+use crate::kept::DAEMON_SET;
 use crate::sight::{Look, View};
 
 /// Reason in a failed pod's status, and of the event on one that stays.
@@ -79,7 +80,7 @@ pub fn decide(pods: &[Arc<Pod>]) -> Vec<Due> {
 
 fn is_daemons(pod: &Pod) -> bool {
     let mut owners = pod.metadata.owner_references.iter().flatten();
-    owners.any(|owner| owner.kind == "DaemonSet" && owner.controller == Some(true))
+    owners.any(|owner| owner.kind == DAEMON_SET && owner.controller == Some(true))
 }
 
 fn has_ended(pod: &Pod) -> bool {

@@ -1,7 +1,7 @@
 //! `make e2e`: the scripts of `e2e/scenarios`, one after the other, on local clusters or on given ones.
 //!
 //! What a script does is its own affair: here it gets kubeconfigs, a namespace and some time, and its end is told, also
-//! that it had nothing to show there.
+//! that it had nothing to show there. On local clusters that is a failure: whatever scripts need is there.
 
 mod error;
 mod places;
@@ -37,7 +37,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     let scripts = scripts(&options.only)?;
     let Some((kubeconfigs, namespace)) = options.given else {
         let local = Local::start().await?;
-        let ran = all(&scripts, async |name| local.place(name).await).await;
+        let ran = all(&scripts, Skips::Fail, async |name| local.place(name).await).await;
         if ran.is_err() {
             println!("\nlogs:");
             for log in local.logs() {
@@ -48,7 +48,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
         return ran;
     };
     let place = Place::given(kubeconfigs, namespace)?;
-    all(&scripts, async |_| Ok(place.clone())).await
+    all(&scripts, Skips::Pass, async |_| Ok(place.clone())).await
 }
 
 /// Names and files of the scripts, in order.
@@ -83,8 +83,40 @@ fn scripts(only: &[String]) -> Result<Vec<(String, PathBuf)>, Error> {
     Ok(found)
 }
 
+/// What a script is that had nothing to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Skips {
+    /// Told, and well.
+    Pass,
+    /// A failure.
+    Fail,
+}
+
+/// How a script has ended, with what is told of it.
+#[derive(Debug, PartialEq, Eq)]
+enum End<'a> {
+    Passed,
+    Skipped(&'a str),
+    Failed(&'a str),
+}
+
+impl Skips {
+    /// How a script has ended that said this.
+    fn judge(self, outcome: &Result<String, String>) -> End<'_> {
+        match outcome {
+            Ok(said) => match (skipped(said), self) {
+                (None, _) => End::Passed,
+                (Some(why), Self::Pass) => End::Skipped(why),
+                (Some(_), Self::Fail) => End::Failed(said),
+            },
+            Err(said) => End::Failed(said),
+        }
+    }
+}
+
 async fn all(
     scripts: &[(String, PathBuf)],
+    skips: Skips,
     place: impl AsyncFn(&str) -> Result<Place, Error>,
 ) -> Result<(), Error> {
     let mut failed = Vec::new();
@@ -92,12 +124,10 @@ async fn all(
         let began = Instant::now();
         let outcome = one(path, &place(name).await?).await?;
         let seconds = began.elapsed().as_secs_f64();
-        match outcome {
-            Ok(said) => match skipped(&said) {
-                None => println!("ok      {name} ({seconds:.1} s)"),
-                Some(why) => println!("skipped {name}: {why}"),
-            },
-            Err(said) => {
+        match skips.judge(&outcome) {
+            End::Passed => println!("ok      {name} ({seconds:.1} s)"),
+            End::Skipped(why) => println!("skipped {name}: {why}"),
+            End::Failed(said) => {
                 println!("FAILED  {name} ({seconds:.1} s)\n{said}");
                 failed.push(name.clone());
             }
@@ -142,5 +172,22 @@ mod tests {
         assert_eq!(skipped("-- a pod\n-- it says SKIPPED: no\n"), None);
         let said = "-- a pod\nSKIPPED: there is one target\n";
         assert_eq!(skipped(said), Some("there is one target"));
+    }
+
+    #[test]
+    fn where_nothing_is_missing_a_script_that_is_skipped_has_failed() {
+        let shown = Ok("-- a pod\n".to_owned());
+        let left = "-- a pod\nSKIPPED: source has no metrics-server\n";
+        let nothing = Ok(left.to_owned());
+        let wrong = Err("FAILED: no pod\n".to_owned());
+        let why = "source has no metrics-server";
+        for (skips, ends) in [
+            (Skips::Pass, End::Skipped(why)),
+            (Skips::Fail, End::Failed(left)),
+        ] {
+            assert_eq!(skips.judge(&shown), End::Passed);
+            assert_eq!(skips.judge(&nothing), ends);
+            assert_eq!(skips.judge(&wrong), End::Failed("FAILED: no pod\n"));
+        }
     }
 }

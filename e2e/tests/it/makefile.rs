@@ -3,6 +3,9 @@
 use std::fs;
 use std::process::Command;
 
+use clap::ValueEnum as _;
+use pilotage_e2e::bench::shape::Shape;
+
 use crate::commands::documents;
 use crate::workspace::root;
 
@@ -94,4 +97,38 @@ fn documents_name_only_targets_that_exist() {
             );
         }
     }
+}
+
+/// How `make bench-sched` would measure clusters.
+fn bench_sched(arguments: &[&str]) -> String {
+    let output = Command::new("make")
+        .args(["--no-print-directory", "--dry-run", "bench-sched"])
+        .args(arguments)
+        .current_dir(root())
+        // Of whoever runs the tests.
+        .env_remove("MAKEFLAGS")
+        .env_remove("STRICT")
+        .env_remove("ARGS")
+        .output()
+        .unwrap();
+    let commands = String::from_utf8(output.stdout).unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{commands}{error}");
+    let mut found = commands.lines().filter_map(|line| {
+        let (_, rest) = line.split_once("/e2e bench-sched")?;
+        Some(rest.trim().to_owned())
+    });
+    found.next().unwrap()
+}
+
+#[test]
+fn a_strict_bench_of_schedulers_has_pods_of_all_shapes_unless_some_are_chosen() {
+    let all = Shape::value_variants().iter();
+    let all = all.filter_map(|shape| Some(shape.to_possible_value()?.get_name().to_owned()));
+    let all = format!("--strict --shape={}", all.collect::<Vec<_>>().join(","));
+    assert_eq!(bench_sched(&["STRICT=1"]), all);
+    let chosen = bench_sched(&["STRICT=1", "ARGS=--shape=anti"]);
+    assert_eq!(chosen, "--strict --shape=anti");
+    assert_eq!(bench_sched(&["ARGS=--shape=anti"]), "--shape=anti");
+    assert_eq!(bench_sched(&[]), "");
 }

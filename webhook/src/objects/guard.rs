@@ -2,8 +2,8 @@
 //!
 //! An elected pod that is no proxy, because another webhook undid our work or ours was not called, never gets in,
 //! unless a `DaemonSet` controls it. The manifest, which says what runs in the target, is the webhook's work or absent,
-//! and never changes. A Binding is looked at as well: the API server copies its annotations onto the pod, without a
-//! word to whoever guards pods.
+//! and never changes; without one no pod names the scheduler of proxies. A Binding is looked at as well: the API server
+//! copies its annotations onto the pod, without a word to whoever guards pods.
 
 use pilotage_api::keys;
 use serde_json::{Value, json};
@@ -21,8 +21,12 @@ pub(super) fn policy(writers: &Writers) -> Value {
     let (elect, manifest, record) = (keys::ELECT, keys::SOURCE_POD_MANIFEST, keys::GRANTED_TO);
     // What Admiralty may have granted before Pilotage came is known by its absence.
     let first = keys::RECORDED;
+    let names_us = format!(
+        "request.kind.kind == 'Pod' && dyn(object).?spec.?schedulerName.orValue('') == '{}'",
+        keys::PROXY_SCHEDULER
+    );
     let concerned = format!(
-        "{} || {} || {} || ({is_create} ? ({}) : ({}))",
+        "{} || {} || {} || ({is_create} ? ({} || {names_us}) : ({}))",
         has("object", manifest),
         has("object", record),
         has("object", first),
@@ -181,6 +185,20 @@ pub(super) fn policy(writers: &Writers) -> Value {
                     "message": format!(
                         "{elected}, so spec.nodeSelector must keep it off real nodes with {}={}. {undone}",
                         keys::PROVIDER, keys::PROVIDER_VALUE
+                    ),
+                    "reason": "Invalid",
+                },
+                {
+                    // Of an elected pod what was said before tells more.
+                    "expression": format!(
+                        "!({is_create}) || variables.spec.?schedulerName.orValue('') != '{}' || '{manifest}' in \
+                         variables.annotations",
+                        keys::PROXY_SCHEDULER
+                    ),
+                    "message": format!(
+                        "spec.schedulerName is {}, which Pilotage sets itself, to pods with annotation {elect} in \
+                         namespaces with label {}={}: leave schedulerName out.",
+                        keys::PROXY_SCHEDULER, keys::NAMESPACE_LABEL, keys::NAMESPACE_LABEL_VALUE
                     ),
                     "reason": "Invalid",
                 },

@@ -1,8 +1,9 @@
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::http::Request;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,6 +14,7 @@ use tokio::sync::Notify;
 use tower::ServiceExt;
 
 use super::*;
+use crate::intake::BODY_LIMIT;
 
 struct Reply {
     status: u16,
@@ -279,6 +281,7 @@ async fn judge_a_busy_namespace() {
     };
     let router = router_of(Desk {
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
+        room: Room::default(),
         shares: Shares::of(2),
         judge: Arc::new(judge),
         notify: Arc::new(|_| {}),
@@ -298,6 +301,130 @@ async fn judge_a_busy_namespace() {
     drop(release);
     for review in busy {
         assert_eq!(review.await.unwrap().unwrap().status(), 200);
+    }
+}
+
+/// A review with a text of so many bytes in it. What identifies it comes first, as API servers write it.
+fn long(namespace: &str, bytes: usize) -> String {
+    let asked = json!({
+        "namespace": namespace, "operation": "CREATE",
+        "resource": { "group": "", "version": "v1", "resource": "pods" },
+        "object": { "metadata": { "labels": { "a": "x".repeat(bytes) } } },
+    });
+    let rest = asked.to_string().split_off(1);
+    let head =
+        r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","#;
+    format!("{head}{rest}}}")
+}
+
+async fn read(response: Response) -> Value {
+    assert_eq!(response.status(), 200);
+    let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    serde_json::from_slice::<Value>(&body).unwrap()["response"].clone()
+}
+
+/// It has to be told in words that the API server passes on, with the code that makes clients try again.
+fn is_turned_away(response: &Value, why: &str) {
+    let status = &response["status"];
+    assert_eq!(
+        (&response["uid"], &response["allowed"]),
+        (&json!("u"), &json!(false))
+    );
+    assert_eq!(
+        (
+            &status["code"],
+            &status["reason"],
+            &status["details"]["retryAfterSeconds"]
+        ),
+        (&json!(429), &json!("TooManyRequests"), &json!(1))
+    );
+    let message = status["message"].as_str().unwrap();
+    assert!(message.contains(why), "{message}");
+}
+
+#[tokio::test]
+async fn who_creates_too_much_at_once_is_told_so_and_others_are_judged() {
+    let (release, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    // A review of `busy` takes until this test lets it go.
+    let judge = move |body: &[u8]| {
+        if review::namespace(body).as_deref() == Some("busy") {
+            let _ = gate.lock().unwrap().recv_timeout(Duration::from_secs(20));
+        }
+        review::answer(body)
+    };
+    let mut registry = Registry::default();
+    let router = router_of(Desk {
+        metrics: Arc::new(Metrics::register(&mut registry)),
+        room: Room::default(),
+        shares: Shares::of(2),
+        judge: Arc::new(judge),
+        notify: Arc::new(|_| {}),
+    });
+    let ask = |namespace: &str| {
+        let request = Request::post(PATH)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Body::from(long(namespace, 3_000_000)));
+        tokio::spawn(router.clone().oneshot(request.unwrap()))
+    };
+    // Four have room together.
+    let busy = (0..5).map(|_| ask("busy"));
+    let (first, _, others) = futures::future::select_all(busy).await;
+    is_turned_away(&read(first.unwrap().unwrap()).await, "namespace \"busy\"");
+    let other = ask("shop").await.unwrap().unwrap();
+    assert_eq!(read(other).await["allowed"], true);
+    drop(release);
+    for review in others {
+        let answer = read(review.await.unwrap().unwrap()).await;
+        assert_eq!(answer["allowed"], true);
+    }
+    let mut metrics = String::new();
+    prometheus_client::encoding::text::encode(&mut metrics, &registry).unwrap();
+    assert!(
+        metrics.contains("{outcome=\"busy\",reason=\"\"} 1"),
+        "{metrics}"
+    );
+}
+
+#[tokio::test]
+async fn who_stops_in_a_body_gives_way_and_is_told_so() {
+    let metrics = Arc::new(Metrics::register(&mut Registry::default()));
+    let router = router(metrics, Shares::of(2), Arc::new(|_| {}));
+    let (review, junk) = (long("shop", 10_000), "x".repeat(10_000));
+    let mut stopped = Vec::new();
+    // Five have room that don't say how long they will be.
+    for number in 0..7 {
+        let body = if number == 1 { &junk } else { &review };
+        let (begin, rest) = body.split_at(5_000);
+        let (sender, parts) = futures::channel::mpsc::unbounded::<Result<Bytes, Infallible>>();
+        let send = move |part: &str| {
+            let part = Bytes::copy_from_slice(part.as_bytes());
+            sender.unbounded_send(Ok(part)).unwrap();
+        };
+        send(begin);
+        let request = Request::post(PATH)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Body::from_stream(parts));
+        let answer = tokio::spawn(router.clone().oneshot(request.unwrap()));
+        // It is there before the next one comes.
+        tokio::task::yield_now().await;
+        stopped.push((send, rest, answer));
+    }
+    let mut answers = Vec::new();
+    for (send, rest, answer) in stopped {
+        send(rest);
+        // That was all.
+        drop(send);
+        answers.push(answer.await.unwrap().unwrap());
+    }
+    let mut answers = answers.into_iter();
+    let first = read(answers.next().unwrap()).await;
+    is_turned_away(&first, "more reviews to take in");
+    let second = answers.next().unwrap();
+    assert_eq!(second.status(), 429, "no API server begins like this");
+    assert_eq!(second.headers()["retry-after"], "1");
+    for answer in answers {
+        assert_eq!(read(answer).await["allowed"], true);
     }
 }
 

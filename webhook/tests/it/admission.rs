@@ -534,13 +534,24 @@ async fn a_binding_brings_no_manifest_and_no_record() {
 }
 
 #[tokio::test]
-async fn a_pod_for_our_scheduler_without_election_is_admitted_as_it_is() {
-    // That it stays Pending, and why, is the proxy scheduler's to say.
+async fn a_pod_for_our_scheduler_without_manifest_is_refused_in_every_namespace() {
     let plane = shared_plane().await;
-    let pods = Pods::elected(&plane).await;
-    let mut sent = pod("lost");
-    sent["spec"]["schedulerName"] = keys::PROXY_SCHEDULER.into();
-    let admitted = pods.create(&sent).await.unwrap();
-    assert_eq!(annotation(&admitted, keys::SOURCE_POD_MANIFEST), None);
-    assert_eq!(admitted["spec"].get("nodeSelector"), None);
+    let (elected, plain) = (Pods::elected(&plane).await, Pods::plain(&plane).await);
+    let named = |mut pod: Value| {
+        pod["spec"]["schedulerName"] = keys::PROXY_SCHEDULER.into();
+        pod
+    };
+    for (case, pods, pod, by) in [
+        ("not elected", &elected, named(pod("a")), POLICY),
+        ("elected", &elected, named(elect(pod("b"))), WEBHOOK),
+        ("in an ordinary namespace", &plain, named(pod("c")), POLICY),
+        ("elected there", &plain, named(elect(pod("d"))), POLICY),
+    ] {
+        let parts = [by, keys::PROXY_SCHEDULER, "which Pilotage sets itself"];
+        refused(case, pods.create(&pod).await, &parts);
+    }
+    // Other schedulers are nobody's business here.
+    let mut candidate = pod("e");
+    candidate["spec"]["schedulerName"] = keys::CANDIDATE_SCHEDULER.into();
+    plain.create(&candidate).await.unwrap();
 }

@@ -9,6 +9,7 @@ mod attempts;
 mod candidate;
 mod crowd;
 mod events;
+mod ports;
 mod target;
 mod words;
 
@@ -28,5 +29,6 @@ fn main() -> ExitCode {
         attempts::play(times);
         events::play(times);
         crowd::play(times);
+        ports::play(times);
     })
 }

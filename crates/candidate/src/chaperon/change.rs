@@ -11,7 +11,8 @@ use pilotage_model::changes::{AMOUNTS, RESIZED};
 use serde_json::{Map, Value, json};
 
 use super::{
-    decide::{Action, Plan, act},
+    decide::{Action, Note, Plan, act, told},
+    kept::LeftOut,
     memory::Outcome,
     observe::{Chaperon, Observed, uid},
     raw_pod::RawPod,
@@ -92,6 +93,7 @@ pub(super) fn with_copy(
     Plan {
         dirty: copy.dirty,
         missing: copy.missing,
+        reads: change.reads,
         wake_at: copy.wake_at.into_iter().chain(change.wake_at).min(),
         action: change.action.or(copy.action),
     }
@@ -102,6 +104,20 @@ fn next(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Pla
     let ends = pod.metadata.deletion_timestamp.is_some();
     if generation <= chaperon.applied() || pod.node().is_none() || ends {
         return None;
+    }
+    match chaperon.left_out() {
+        LeftOut::Nothing => {}
+        LeftOut::Spec | LeftOut::Words => {
+            return Some(Plan {
+                reads: true,
+                ..Plan::default()
+            });
+        }
+        LeftOut::All | LeftOut::Finalizers => return Some(told(seen, Note::TooHeavy)),
+    }
+    // What it has can't be compared.
+    if LeftOut::of(&pod.metadata) != LeftOut::Nothing {
+        return Some(told(seen, Note::Heavy));
     }
     let carried = seen.memory.carried();
     let missing = missing(chaperon, pod);

@@ -4,11 +4,13 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use pilotage_api::{
     annotations::{LIMIT_WITH_COPIES, bytes, fitting},
-    keys,
+    bounds::cut,
+    keys, left_out,
 };
 use serde_json::{Map, Value, json};
 
 use super::{
+    kept::{WORDS, essence},
     observe::{Chaperon, is_bound, scheduled},
     raw_pod::RawPod,
 };
@@ -40,20 +42,38 @@ pub(super) struct Difference {
 pub(super) fn difference(chaperon: Chaperon<'_>, pod: &RawPod) -> Difference {
     let empty = Map::new();
     let known = chaperon.status().unwrap_or(&empty);
+    let wanted = wanted_status(chaperon, pod);
+    let annotations = annotations(chaperon, pod);
+    between(chaperon, pod, known, &wanted, annotations)
+}
+
+/// The same where one of the two is too heavy to be known: whether the pod has a place, and its phase.
+pub(super) fn essentials(chaperon: Chaperon<'_>, pod: &RawPod) -> Difference {
+    let empty = Map::new();
+    let known = essence(chaperon.status().unwrap_or(&empty));
+    let wanted = essence(&wanted_status(chaperon, pod));
+    between(chaperon, pod, &known, &wanted, None)
+}
+
+fn between(
+    chaperon: Chaperon<'_>,
+    pod: &RawPod,
+    known: &Map<String, Value>,
+    wanted: &Map<String, Value>,
+    annotations: Option<Value>,
+) -> Difference {
     let refused = is_refused(known);
     let was_bound = is_bound(Some(known));
     let becomes_bound = is_bound(Some(&pod.status)) && !was_bound;
-    let wanted = wanted_status(chaperon, pod);
     // A candidate that is still looking for a node, and isn't told that there is none, is what every source expects: a
     // write for it would cost each loser one request. Not if the pod before it was bound.
     let unremarkable =
-        pod.node().is_none() && scheduled(&wanted).is_none() && chaperon.is_numbered();
+        pod.node().is_none() && scheduled(wanted).is_none() && chaperon.is_numbered();
     let status = if unremarkable && !refused && !was_bound {
         None
     } else {
-        merge(known, &wanted)
+        merge(known, wanted)
     };
-    let annotations = annotations(chaperon, pod);
     let missing = annotations
         .as_ref()
         .is_some_and(|a| a.get(keys::POD_MISSING_SINCE).is_some());
@@ -98,7 +118,8 @@ fn wanted_status<'a>(chaperon: Chaperon<'_>, pod: &'a RawPod) -> Cow<'a, Map<Str
 fn annotations(chaperon: Chaperon<'_>, pod: &RawPod) -> Option<Value> {
     let none = BTreeMap::new();
     let theirs = |key: &String| {
-        !keys::is_ours(key) && key != "kubectl.kubernetes.io/last-applied-configuration"
+        let last_applied = "kubectl.kubernetes.io/last-applied-configuration";
+        !keys::is_ours(key) && ![last_applied, left_out::MARK].contains(&key.as_str())
     };
     let known = chaperon.0.metadata.annotations.as_ref().unwrap_or(&none);
     let wanted = pod.metadata.annotations.as_ref().unwrap_or(&none);
@@ -158,7 +179,7 @@ pub(super) fn refusal(
     message: &str,
     now: jiff::Timestamp,
 ) -> Option<Value> {
-    let empty = Map::new();
+    let (empty, message) = (Map::new(), cut(message, WORDS));
     let known = chaperon.status().unwrap_or(&empty);
     if scheduled(known)
         .is_some_and(|c| c["reason"] == keys::CANDIDATE_REFUSED && c["message"] == message)

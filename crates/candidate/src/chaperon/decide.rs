@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{
     change::{self, Step},
     copy::{self, Urgency},
+    kept::LeftOut,
     observe::{Chaperon, Monotonic, Observed, Owner, is_bound, owner, uid},
     raw_pod::RawPod,
 };
@@ -100,6 +101,10 @@ pub enum Note {
     NoParent,
     /// The API server refuses the pod.
     Refused(String),
+    /// The chaperon is too heavy to be read.
+    TooHeavy,
+    /// It, or its pod, is too heavy to be kept whole.
+    Heavy,
 }
 
 impl Note {
@@ -109,6 +114,7 @@ impl Note {
             Self::NameTaken => "PodNameTaken",
             Self::NoParent => "NoParent",
             Self::Refused(_) => keys::CANDIDATE_REFUSED,
+            Self::TooHeavy | Self::Heavy => "TooHeavy",
         }
     }
 }
@@ -123,6 +129,13 @@ impl fmt::Display for Note {
                 write!(f, "the PodChaperon has no label {}: no pod is made for it", keys::PARENT_UID)
             }
             Self::Refused(message) => f.write_str(message),
+            Self::TooHeavy => f.write_str(
+                "the PodChaperon would take over 8 MiB of memory: no pod is made of it, and changes of it go nowhere",
+            ),
+            Self::Heavy => f.write_str(
+                "the PodChaperon or its pod takes too much memory among the heavy ones of its namespace: of what the \
+                 pod says only its phase and whether it has a place are copied",
+            ),
         }
     }
 }
@@ -136,6 +149,8 @@ pub struct Plan {
     pub dirty: bool,
     /// The chaperon says that its pod is missing, and waits for another one.
     pub missing: bool,
+    /// The chaperon is to be read whole, and decided for again.
+    pub reads: bool,
     /// Decide again then at the latest.
     pub wake_at: Option<Monotonic>,
 }
@@ -195,6 +210,10 @@ fn ending(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
     if gone {
         if seen.memory.was_marked(chaperon.resource_version()) {
             return Plan::default();
+        }
+        // They are written as a whole.
+        if chaperon.left_out() == LeftOut::Finalizers {
+            return told(seen, Note::TooHeavy);
         }
         return act(seen, Action::Mark(without_finalizer(chaperon)));
     }
@@ -302,6 +321,21 @@ fn podless(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
 
 /// POST, and say so while the API server refuses it.
 fn create(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
+    let left_out = chaperon.left_out();
+    if left_out >= LeftOut::All {
+        return refused(seen, chaperon, Note::TooHeavy);
+    }
+    let plan = post(seen, chaperon);
+    if plan.action == Some(Action::CreatePod) && left_out != LeftOut::Nothing {
+        return Plan {
+            reads: true,
+            ..Plan::default()
+        };
+    }
+    plan
+}
+
+fn post(seen: &Observed<'_>, chaperon: Chaperon<'_>) -> Plan {
     match seen.memory.refused() {
         Some(message) => {
             let plan = refused(seen, chaperon, Note::Refused(message.to_owned()));
@@ -320,6 +354,11 @@ fn refused(seen: &Observed<'_>, chaperon: Chaperon<'_>, note: Note) -> Plan {
     if let Some(status) = copy::refusal(chaperon, &note.to_string(), seen.wall) {
         return act(seen, Action::SayRefused(status_patch(chaperon, &status)));
     }
+    told(seen, note)
+}
+
+/// An event, once.
+pub(super) fn told(seen: &Observed<'_>, note: Note) -> Plan {
     if seen.memory.was_told(&note) {
         return Plan::default();
     }
@@ -345,9 +384,19 @@ fn gated(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod, others: &[&V
 }
 
 fn copied(seen: &Observed<'_>, chaperon: Chaperon<'_>, pod: &RawPod) -> Plan {
-    let difference = copy::difference(chaperon, pod);
+    let pods = LeftOut::of(&pod.metadata);
+    let whole = chaperon.left_out() <= LeftOut::Spec && pods == LeftOut::Nothing;
+    let difference = if whole {
+        copy::difference(chaperon, pod)
+    } else {
+        copy::essentials(chaperon, pod)
+    };
     if difference.status.is_none() && difference.annotations.is_none() {
-        return Plan::default();
+        return if whole {
+            Plan::default()
+        } else {
+            told(seen, Note::Heavy)
+        };
     }
     let gathered = match difference.urgency {
         Urgency::Gathered => GATHER,

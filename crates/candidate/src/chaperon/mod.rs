@@ -6,6 +6,7 @@
 mod change;
 mod copy;
 mod decide;
+pub mod kept;
 mod memory;
 mod observe;
 mod raw_pod;

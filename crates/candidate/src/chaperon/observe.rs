@@ -8,7 +8,7 @@ use pilotage_api::{
 };
 use serde_json::{Map, Value};
 
-use super::{memory::Memory, raw_pod::RawPod};
+use super::{kept::LeftOut, memory::Memory, raw_pod::RawPod};
 
 /// Time since the start of the process.
 pub type Monotonic = std::time::Duration;
@@ -64,6 +64,11 @@ impl<'a> Chaperon<'a> {
             .resource_version
             .as_deref()
             .unwrap_or_default()
+    }
+
+    /// What isn't known of it, since it is too heavy.
+    pub(super) fn left_out(self) -> LeftOut {
+        LeftOut::of(&self.0.metadata)
     }
 
     /// Number of its spec's newest version; the first one is what its pod is made of.

@@ -4,21 +4,43 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Client, Config};
-use tokio_util::sync::CancellationToken;
+use kube::Config;
 
 use crate::connection::LostReason;
+use crate::secrets::content::{kubeconfig, names};
+use crate::secrets::{Look, Seen};
 use crate::spec::SecretRef;
-use crate::watch::{Watch, WatchConfig, WatchHealth};
-
-/// Names of a Secret's keys that are told.
-const KEYS_TOLD: usize = 10;
 
 /// What a client is made from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) enum Credentials {
     Local,
-    Secret { secret: SecretRef, bytes: Vec<u8> },
+    Secret {
+        secret: SecretRef,
+        /// All who name it have the same one.
+        held: Arc<Secret>,
+    },
+}
+
+impl PartialEq for Credentials {
+    /// Other versions of a Secret may hold the same.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Local, Self::Local) => true,
+            (
+                Self::Secret { secret, held },
+                Self::Secret {
+                    secret: another,
+                    held: other,
+                },
+            ) => {
+                secret == another
+                    && (Arc::ptr_eq(held, other)
+                        || kubeconfig(held, &secret.key) == kubeconfig(other, &secret.key))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// How to make clients from credentials that parsed.
@@ -27,56 +49,27 @@ pub(super) enum Source {
     Remote(Box<Config>),
 }
 
-/// The credentials as they stand; `None` until it is known whether there are any.
-pub(super) fn read(
-    secret: Option<&SecretRef>,
-    watch: Option<&Watch<Secret>>,
-) -> Option<Result<Credentials, LostReason>> {
-    let (Some(secret), Some(watch)) = (secret, watch) else {
-        return Some(Ok(Credentials::Local));
-    };
-    if !watch.is_synced() {
-        return match &*watch.health().borrow() {
-            WatchHealth::Failing { error, .. } => Some(Err(LostReason::SecretUnreadable {
+/// The credentials as they stand in a Secret; `None` until it is known whether there are any.
+pub(super) fn read(secret: &SecretRef, seen: &Seen) -> Option<Result<Credentials, LostReason>> {
+    let held = match seen.at(&secret.key) {
+        Look::There(held) => held,
+        Look::Missing => return Some(Err(LostReason::SecretMissing(secret.clone()))),
+        Look::Unreadable(message) => {
+            return Some(Err(LostReason::SecretUnreadable {
                 secret: secret.clone(),
-                message: error.clone(),
-            })),
-            WatchHealth::Starting | WatchHealth::Live => None,
-        };
-    }
-    let Some(object) = watch.get(Some(&secret.namespace), &secret.name) else {
-        return Some(Err(LostReason::SecretMissing(secret.clone())));
+                message: message.to_owned(),
+            }));
+        }
+        Look::Unknown => return None,
     };
-    let data = object.data.as_ref();
-    Some(match data.and_then(|data| data.get(&secret.key)) {
-        Some(bytes) => Ok(Credentials::Secret {
+    Some(match kubeconfig(held, &secret.key) {
+        Some(_) => Ok(Credentials::Secret {
             secret: secret.clone(),
-            bytes: bytes.0.clone(),
+            held: held.clone(),
         }),
         None => Err(LostReason::KeyMissing {
             secret: secret.clone(),
-            known: data
-                .map(|data| data.keys().take(KEYS_TOLD).cloned().collect())
-                .unwrap_or_default(),
+            known: names(held),
         }),
     })
-}
-
-/// The secret itself, if there is one.
-pub(super) fn whole(
-    secret: Option<&SecretRef>,
-    watch: Option<&Watch<Secret>>,
-) -> Option<Arc<Secret>> {
-    let secret = secret?;
-    watch?.get(Some(&secret.namespace), &secret.name)
-}
-
-/// Watches the one secret and nothing else of its namespace.
-pub(super) fn watch_secret(
-    client: &Client,
-    secret: &SecretRef,
-    stop: &CancellationToken,
-) -> Watch<Secret> {
-    let config = WatchConfig::all().fields(format!("metadata.name={}", secret.name));
-    Watch::of_namespace(client.clone(), &secret.namespace, config, stop)
 }

@@ -23,7 +23,8 @@ fn empty(line: &str) -> Answer {
 
 fn supervisor(target: &Arc<Target>, server: &Server) -> (Supervisor, Source) {
     let options = Options::new("test");
-    let supervisor = Supervisor::new(target.clone(), server.client(), options);
+    let secrets = Secrets::of(server.client());
+    let supervisor = Supervisor::new(target.clone(), server.client(), secrets, options);
     (supervisor, Source::Remote(Box::new(server.config())))
 }
 
@@ -103,7 +104,8 @@ async fn what_tells_whether_a_target_is_there_waits_for_no_turn() {
             let mut options = Options::new("test");
             options.unthrottled = Some(Unthrottled(server.client()));
             let local = throttle.client(server.client());
-            let supervisor = Supervisor::new(target.clone(), local, options);
+            let secrets = Secrets::of(server.client());
+            let supervisor = Supervisor::new(target.clone(), local, secrets, options);
             (supervisor, Source::Local)
         } else {
             let (mut supervisor, source) = supervisor(&target, &server);
@@ -157,7 +159,8 @@ async fn lost_with(text: Option<String>, options: Options) -> (Option<&'static s
     let source = holding(text).await;
     let target = target();
     let mut state = target.state();
-    let task = tokio::spawn(run(target.clone(), source.client(), options));
+    let secrets = Secrets::of(source.client());
+    let task = tokio::spawn(run(target.clone(), source.client(), secrets, options));
     let known = state.wait_for(|state| *state != Connection::Connecting);
     let known = timeout(LIMIT, known).await.expect("is tried").unwrap();
     let word = known.lost().map(LostReason::word);
@@ -239,7 +242,9 @@ async fn a_secret_is_used_as_far_as_its_target_may_lead() {
 async fn a_secret_that_was_read_too_often_of_late_is_read_later() {
     let source = holding(Some("hunter2".to_owned())).await;
     let target = target();
-    let mut supervisor = Supervisor::new(target.clone(), source.client(), Options::new("test"));
+    let secrets = Secrets::of(source.client());
+    let options = Options::new("test");
+    let mut supervisor = Supervisor::new(target.clone(), source.client(), secrets, options);
     let begin = Instant::now();
     let earlier = begin.checked_sub(Duration::from_secs(4)).unwrap();
     while supervisor.pace.take(earlier).is_ok() {}
@@ -265,7 +270,8 @@ async fn a_secret_elsewhere_is_not_even_asked_for() {
     let target = target();
     target.set_kubeconfig(Some(true));
     let mut state = target.state();
-    let task = tokio::spawn(run(target.clone(), source.client(), options));
+    let secrets = Secrets::of(source.client());
+    let task = tokio::spawn(run(target.clone(), source.client(), secrets, options));
     let lost = state.wait_for(|state| state.lost().is_some());
     let lost = timeout(LIMIT, lost).await.expect("is lost").unwrap();
     let reason = lost.lost().unwrap();

@@ -7,16 +7,61 @@ use pilotage_api::bounds::cut;
 use pilotage_api::limits::SUBDOMAIN;
 use pilotage_runtime::caught::caught;
 
-use crate::budget::Budget;
+use super::WatchConfig;
+use crate::budget::{Amount, Budget, own_share};
 use crate::door::OBJECT_WEIGHT;
+
+/// Against what the contents of a store count.
+pub(crate) enum Bound {
+    /// What may be kept of a target: what goes beyond is refused.
+    Target(Arc<Budget>),
+    /// Of this very cluster nothing is refused.
+    Own,
+}
 
 /// What the contents of a store count for, and against what.
 pub(crate) struct Limits<K> {
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) bound: Bound,
     pub(crate) weigh: fn(&K) -> usize,
     /// Leaves of an object what its watcher can't do without; none is heavier than its share then. Without it an object
     /// may weigh as much as there is room.
     pub(crate) slim: Option<fn(&mut K)>,
+}
+
+/// What else is kept, beside an object.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Beside {
+    /// In its namespace.
+    pub(crate) namespace: Amount,
+    /// In all.
+    pub(crate) everywhere: Amount,
+}
+
+impl<K> Limits<K> {
+    /// Of objects of this very cluster; none, if nobody says what becomes of heavy ones.
+    pub(super) fn own(config: &WatchConfig<K>) -> Option<Self> {
+        Some(Self {
+            bound: Bound::Own,
+            weigh: config.weigh?,
+            slim: config.slim,
+        })
+    }
+
+    /// What may be kept of the target, if it is one's.
+    pub(super) fn budget(&self) -> Option<&Arc<Budget>> {
+        match &self.bound {
+            Bound::Target(budget) => Some(budget),
+            Bound::Own => None,
+        }
+    }
+
+    /// The most that is kept of an object.
+    pub(super) fn most(&self, beside: Beside) -> usize {
+        match &self.bound {
+            Bound::Target(budget) => budget.share(),
+            Bound::Own => own_share(beside.namespace, beside.everywhere),
+        }
+    }
 }
 
 impl<K: Resource<DynamicType = ()>> Limits<K> {
@@ -32,16 +77,16 @@ impl<K: Resource<DynamicType = ()>> Limits<K> {
     /// The same, of what will be kept of it.
     pub(super) fn share(&self, object: &K) -> usize {
         let weight = self.weigh(object);
-        match self.slim {
-            Some(_) => weight.min(self.budget.share()),
-            None => weight,
+        match (self.slim, self.budget()) {
+            (Some(_), Some(budget)) => weight.min(budget.share()),
+            _ => weight,
         }
     }
 
     /// Takes off what an object has beyond its share; what it weighs then.
-    pub(super) fn fit(&self, object: &mut K) -> usize {
+    pub(super) fn fit(&self, object: &mut K, beside: Beside) -> usize {
         let weight = self.weigh(object);
-        let Some(slim) = self.slim.filter(|_| weight > self.budget.share()) else {
+        let Some(slim) = self.slim.filter(|_| weight > self.most(beside)) else {
             return weight;
         };
         let slimmed = caught(|| slim(object));

@@ -1,8 +1,11 @@
 //! The list with which a watch begins: page by page, each object looked at by itself, and never more than there is room
 //! for.
 
+use std::collections::HashMap;
+use std::pin::pin;
 use std::time::Duration;
 
+use futures::AsyncReadExt;
 use kube::Client;
 use kube::api::ListParams;
 use kube::core::Request;
@@ -12,9 +15,10 @@ use pilotage_runtime::slice::Slice;
 use pilotage_runtime::weight::measure;
 use serde_json::value::RawValue;
 
-use super::Watchable;
+use super::limits::Beside;
 use super::page::{GoesOn, Page};
 use super::run::{Follower, Interruption};
+use super::{SHORT, TOO_HEAVY, Watchable};
 use crate::budget::{Amount, Excess, Room};
 use crate::door::{Fault, OBJECT_WEIGHT};
 
@@ -26,8 +30,8 @@ const SPARE_PAGES: usize = 100;
 const A_PAGE: usize = 5;
 /// A page that was too long is asked for again with so many times fewer objects.
 const FEWER: u32 = 8;
-/// Nothing shorter than this can weigh too much.
-const SHORT: usize = 64 << 10;
+/// Bytes of a page of this very cluster's objects: room for 500 of 16 KiB. Of a target the door bounds it.
+const PAGE_BYTES: u64 = 8 << 20;
 
 /// What an object that can't be read takes besides its names: their places here, and in the set that finds them.
 const UNREAD: usize = 160;
@@ -36,6 +40,8 @@ const UNREAD: usize = 160;
 struct Listed<K> {
     objects: Vec<K>,
     weight: usize,
+    /// The objects of each namespace.
+    kept_in: HashMap<String, Amount>,
     /// Namespaces and names of those that can't be read.
     unread: Vec<(String, String)>,
     unread_weight: usize,
@@ -56,33 +62,40 @@ impl<K: Watchable> Follower<K> {
         let mut listed = Listed {
             objects: Vec::new(),
             weight: 0,
+            kept_in: HashMap::new(),
             unread: Vec::new(),
             unread_weight: 0,
             room: self.core.store.room(),
         };
         let mut pages = 0_usize;
+        let of_target = self.core.store.is_of_target();
         loop {
             let brought = listed.objects.len().saturating_add(listed.unread.len());
-            if pages > SPARE_PAGES.saturating_add(brought / A_PAGE) {
+            // One's own API server ends its lists, however little a page brings.
+            if of_target && pages > SPARE_PAGES.saturating_add(brought / A_PAGE) {
                 return Err(Excess::Pages(pages).into());
             }
             pages = pages.saturating_add(1);
             params.limit = Some(size);
+            // A single object may be as long as it is.
+            let longest = (!of_target && size > 1).then_some(PAGE_BYTES);
             let page = async {
                 let request = request.list(&params).map_err(kube::Error::BuildRequest)?;
-                client.request_text(request).await
+                page_text(client, request, longest).await
             };
             let text = match call::within(PAGE_LIMIT, page).await {
-                Ok(text) => text,
+                Ok(Some(text)) => text,
                 Err(error) if error.kind() == Failure::Expired => {
                     return Err(Interruption::Expired);
                 }
+                Err(error) if size == 1 || !is_too_large(&error) => {
+                    return Err(Interruption::List(error));
+                }
                 // A few large objects are nobody's fault.
-                Err(error) if size > 1 && is_too_large(&error) => {
+                Ok(None) | Err(_) => {
                     (size, most) = ((size / FEWER).max(1), (size / 2).max(1));
                     continue;
                 }
-                Err(error) => return Err(Interruption::List(error)),
             };
             size = size.saturating_mul(2).min(most);
             let page = Page::read(&text)?;
@@ -119,13 +132,13 @@ impl<K: Watchable> Follower<K> {
     fn add(&self, listed: &mut Listed<K>, item: &RawValue) -> Result<(), Interruption> {
         self.core.store.look();
         let text = item.get();
-        let heavy = self.core.store.is_limited()
+        let heavy = self.core.store.is_of_target()
             && text.len() > SHORT
             && measure(text.as_bytes()).weight > OBJECT_WEIGHT;
         let guarded = if heavy {
-            Guarded(Err(Unreadable::unread("it is too heavy to be read", text)))
+            Guarded(Err(Unreadable::unread(TOO_HEAVY, text)))
         } else {
-            serde_json::from_str(text).map_err(Interruption::Page)?
+            self.core.read(text)
         };
         if let Err(unreadable) = &guarded.0 {
             let meta = &unreadable.metadata;
@@ -137,7 +150,14 @@ impl<K: Watchable> Follower<K> {
             listed.unread.push((namespace, name));
         }
         if let Some(mut object) = self.unwrap(guarded) {
-            let weight = self.core.store.fit(&mut object);
+            let namespace = object.meta().namespace.clone().unwrap_or_default();
+            let kept = listed.kept_in.entry(namespace).or_default();
+            let beside = Beside {
+                namespace: *kept,
+                everywhere: Amount::new(listed.objects.len(), listed.weight),
+            };
+            let weight = self.core.store.fit_beside(&mut object, beside);
+            *kept = kept.and(Amount::new(1, weight));
             listed.weight = listed.weight.saturating_add(weight);
             listed.objects.push(object);
         }
@@ -148,6 +168,28 @@ impl<K: Watchable> Follower<K> {
         listed.room.raise(more)?;
         Ok(())
     }
+}
+
+/// The text of a page; none, if it is longer than that.
+async fn page_text(
+    client: &Client,
+    request: http::Request<Vec<u8>>,
+    longest: Option<u64>,
+) -> Result<Option<String>, kube::Error> {
+    let Some(longest) = longest else {
+        return client.request_text(request).await.map(Some);
+    };
+    let body = client.request_stream(request).await?;
+    let mut body = pin!(body.take(longest.saturating_add(1)));
+    let mut bytes = Vec::new();
+    body.read_to_end(&mut bytes)
+        .await
+        .map_err(kube::Error::ReadEvents)?;
+    if bytes.len() as u64 > longest {
+        return Ok(None);
+    }
+    let text = String::from_utf8(bytes).map_err(kube::Error::FromUtf8)?;
+    Ok(Some(text))
 }
 
 fn is_too_large(error: &CallError) -> bool {

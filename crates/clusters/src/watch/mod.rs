@@ -12,6 +12,7 @@ mod object;
 mod page;
 mod position;
 mod run;
+mod shelf;
 mod sparing;
 mod store;
 
@@ -20,8 +21,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use kube::{Api, Client, Resource};
-use pilotage_runtime::guarded::Guarded;
-use serde::de::DeserializeOwned;
+use pilotage_runtime::caught::caught;
+use pilotage_runtime::guarded::{Guarded, Unreadable};
+use pilotage_runtime::weight;
+use serde::Serialize;
+use serde::de::{DeserializeOwned, Error as _};
 use tokio::sync::watch as cell;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -29,9 +33,10 @@ pub use event::Event;
 pub use feed::{Feed, Unread};
 pub use store::Store;
 
-pub(crate) use limits::Limits;
+pub(crate) use limits::{Bound, Limits};
 
 use crate::connection::{LostReason, Since};
+use crate::door::OBJECT_WEIGHT;
 use crate::session::Session;
 
 /// What can be watched.
@@ -55,18 +60,30 @@ pub struct WatchConfig<K> {
     /// It must say the same of an object as long as that lives.
     pub keep: Option<fn(&K) -> bool>,
     /// Drops what the consumer doesn't need before it is stored. It must leave the metadata's identity alone.
-    pub trim: Option<fn(&mut K)>,
-    /// What becomes of an object of a target that weighs more than one pod's share of what may be kept of it, after it
-    /// was trimmed: all but what the consumer can't do without goes, so that it takes no room from others. It must
-    /// leave the metadata's identity alone, and say in the object that it was there: what is missing then means
-    /// nothing.
+    pub trim: Option<Trim<K>>,
+    /// What becomes of an object that weighs more than its share of what may be kept, after it was trimmed: one pod's
+    /// share of a target, or, in this very cluster, one object's among many heavy ones of its namespace. All but what
+    /// the consumer can't do without goes, so that it takes no room from others. It must leave the metadata's identity
+    /// alone, and say in the object that it was there: what is missing then means nothing.
     pub slim: Option<fn(&mut K)>,
+    /// How an object of this very cluster is read that is too heavy to be read whole; it comes with `slim`, and says in
+    /// the object what is missing. Without it such a one is passed over: what was known of it stays.
+    pub heavy: Option<fn(&str) -> serde_json::Result<K>>,
+    /// What an object weighs, for `slim`.
+    weigh: Option<fn(&K) -> usize>,
     /// Objects in a page of a list. A page is in memory as a whole, before anything is trimmed.
     pub page: u32,
 }
 
+/// Drops parts of an object.
+pub type Trim<K> = Arc<dyn Fn(&mut K) + Send + Sync>;
+
 /// Objects in a page, as client-go's.
 const PAGE_SIZE: u32 = 500;
+/// No shorter text can weigh too much.
+const SHORT: usize = 64 << 10;
+/// Why an object isn't read.
+const TOO_HEAVY: &str = "it is too heavy to be read";
 
 impl<K> Default for WatchConfig<K> {
     fn default() -> Self {
@@ -76,6 +93,8 @@ impl<K> Default for WatchConfig<K> {
             keep: None,
             trim: None,
             slim: None,
+            heavy: None,
+            weigh: None,
             page: PAGE_SIZE,
         }
     }
@@ -87,8 +106,10 @@ impl<K> Clone for WatchConfig<K> {
             labels: self.labels.clone(),
             fields: self.fields.clone(),
             keep: self.keep,
-            trim: self.trim,
+            trim: self.trim.clone(),
             slim: self.slim,
+            heavy: self.heavy,
+            weigh: self.weigh,
             page: self.page,
         }
     }
@@ -102,8 +123,9 @@ impl<K> fmt::Debug for WatchConfig<K> {
             .field("keep", &self.keep.is_some())
             .field("trim", &self.trim.is_some())
             .field("slim", &self.slim.is_some())
+            .field("heavy", &self.heavy.is_some())
             .field("page", &self.page)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
@@ -142,18 +164,31 @@ impl<K> WatchConfig<K> {
 
     /// The same, trimming each object before it is stored.
     #[must_use]
-    pub fn trim(self, trim: fn(&mut K)) -> Self {
+    pub fn trim(self, trim: impl Fn(&mut K) + Send + Sync + 'static) -> Self {
         Self {
-            trim: Some(trim),
+            trim: Some(Arc::new(trim)),
             ..self
         }
     }
 
     /// The same, with this done to objects that are too heavy to be kept whole.
     #[must_use]
-    pub fn slim(self, slim: fn(&mut K)) -> Self {
+    pub fn slim(self, slim: fn(&mut K)) -> Self
+    where
+        K: Serialize,
+    {
         Self {
             slim: Some(slim),
+            weigh: Some(weight::of),
+            ..self
+        }
+    }
+
+    /// The same, reading objects of this very cluster so that are too heavy to be read whole.
+    #[must_use]
+    pub fn heavy(self, read: fn(&str) -> serde_json::Result<K>) -> Self {
+        Self {
+            heavy: Some(read),
             ..self
         }
     }
@@ -207,6 +242,21 @@ pub(crate) struct Core<K> {
     pub(crate) store: Store<K>,
     pub(crate) synced: cell::Sender<bool>,
     pub(crate) health: cell::Sender<WatchHealth>,
+    trim: Option<Trim<K>>,
+    heavy: Option<fn(&str) -> serde_json::Result<K>>,
+}
+
+impl<K: Watchable> Core<K> {
+    /// An object as it stands in a list or an event. Of targets the door has measured it.
+    fn read(&self, text: &str) -> Guarded<K> {
+        if text.len() <= SHORT || !self.store.is_own_and_limited() {
+            return Guarded::read(text);
+        }
+        Guarded::read_within(text, OBJECT_WEIGHT, |text| match self.heavy {
+            Some(read) => read(text),
+            None => Err(serde_json::Error::custom(TOO_HEAVY)),
+        })
+    }
 }
 
 /// Makes the API for a client: which kind, and in which namespace.
@@ -216,12 +266,13 @@ impl<K: Watchable> Watch<K> {
     /// Watches the objects of all namespaces, or of a cluster-scoped kind, in the cluster behind `client`, until the
     /// last handle is dropped or `stop` is cancelled.
     pub fn of_client(client: Client, config: WatchConfig<K>, stop: &CancellationToken) -> Self {
+        let limits = Limits::own(&config);
         Self::start(
             Session::fixed(client),
             Arc::new(Api::all),
             config,
             stop,
-            None,
+            limits,
             |_| {},
         )
     }
@@ -238,7 +289,8 @@ impl<K: Watchable> Watch<K> {
     {
         let namespace = namespace.to_owned();
         let api: ApiOf<K> = Arc::new(move |client| Api::namespaced(client, &namespace));
-        Self::start(Session::fixed(client), api, config, stop, None, |_| {})
+        let limits = Limits::own(&config);
+        Self::start(Session::fixed(client), api, config, stop, limits, |_| {})
     }
 
     /// `tell` is called after each failure, so that whoever minds the connection looks at once, and when it works
@@ -256,6 +308,8 @@ impl<K: Watchable> Watch<K> {
             store: Store::new(selective, limits),
             synced: cell::Sender::new(false),
             health: cell::Sender::new(WatchHealth::Starting),
+            trim: config.trim.clone(),
+            heavy: config.heavy,
         });
         let stop = stop.child_token();
         let follower = run::Follower::new(core.clone(), sessions, api, config, Box::new(tell));
@@ -275,6 +329,32 @@ impl<K: Watchable> Watch<K> {
     /// What is known.
     pub fn store(&self) -> &Store<K> {
         &self.shared.core.store
+    }
+
+    /// An object that came back of a write, as it is kept of the watch.
+    pub fn as_kept(&self, mut object: K) -> K {
+        object.meta_mut().managed_fields = None;
+        if let Some(trim) = &self.shared.core.trim
+            && let Err(panic) = caught(|| trim(&mut object))
+        {
+            tracing::error!(kind = %K::kind(&()), panic, "an object is kept whole");
+        }
+        self.store().fit(&mut object);
+        object
+    }
+
+    /// An object as the watch would read it: of one that is too heavy only what [`WatchConfig::heavy`] reads.
+    pub fn read(&self, text: &str) -> Result<K, Unreadable> {
+        self.shared.core.read(text).0
+    }
+
+    /// Takes in the reply to a write of our own, as the watch would bring it; see [`Store::fold`].
+    pub fn fold_reply(&self, reply: &str) {
+        match self.read(reply) {
+            Ok(object) => self.store().fold(self.as_kept(object)),
+            // The watch says more of it.
+            Err(error) => tracing::debug!(kind = %K::kind(&()), %error, "a reply can't be read"),
+        }
     }
 
     /// Completes once a list has been read. With a dead cluster it may never do: don't wait for it in a loop that

@@ -7,16 +7,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::TryStreamExt;
+use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::api::{WatchEvent, WatchParams};
+use kube::core::Request;
 use pilotage_api::bounds::cut;
 use pilotage_api::limits::SUBDOMAIN;
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{self, CallError, Failure};
 use pilotage_runtime::caught::{PAUSES, caught, caught_async};
 use pilotage_runtime::guarded::Guarded;
+use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::sync::watch as cell;
 use tokio::time::{Instant, sleep, timeout};
@@ -275,8 +277,15 @@ impl<K: Watchable> Follower<K> {
             bookmarks: true,
             send_initial_events: false,
         };
-        let stream = match call::within(OPEN_LIMIT, api.watch(&params, &position.to_string())).await
-        {
+        // Each object is read by itself, when it is known how much there is of it.
+        let watch = async {
+            let request = Request::new(api.resource_url().to_owned());
+            let request = request.watch(&params, &position.to_string());
+            let request = request.map_err(kube::Error::BuildRequest)?;
+            let client = &session.client;
+            client.request_events::<Box<RawValue>>(request).await
+        };
+        let stream = match call::within(OPEN_LIMIT, watch).await {
             Ok(stream) => stream,
             Err(error) if error.kind() == Failure::Expired => {
                 self.position = None;
@@ -287,7 +296,7 @@ impl<K: Watchable> Follower<K> {
         self.works();
         futures::pin_mut!(stream);
         loop {
-            let event = match timeout(IDLE_LIMIT, stream.try_next()).await {
+            let event = match timeout(IDLE_LIMIT, stream.next()).await {
                 Err(_) => {
                     self.idle = self.idle.saturating_add(1);
                     return match self.idle {
@@ -295,9 +304,9 @@ impl<K: Watchable> Follower<K> {
                         _ => Interruption::Idle,
                     };
                 }
-                Ok(Ok(None)) => return Interruption::Over,
-                Ok(Err(error)) => return Interruption::Broken(error),
-                Ok(Ok(Some(event))) => event,
+                Ok(None) => return Interruption::Over,
+                Ok(Some(Err(error))) => return Interruption::Broken(error),
+                Ok(Some(Ok(event))) => event,
             };
             if let Err(interruption) = self.take(event) {
                 return interruption;
@@ -306,9 +315,10 @@ impl<K: Watchable> Follower<K> {
         }
     }
 
-    fn take(&mut self, event: WatchEvent<Guarded<K>>) -> Result<(), Interruption> {
+    fn take(&mut self, event: WatchEvent<Box<RawValue>>) -> Result<(), Interruption> {
         match event {
-            WatchEvent::Added(guarded) | WatchEvent::Modified(guarded) => {
+            WatchEvent::Added(text) | WatchEvent::Modified(text) => {
+                let guarded = self.core.read(text.get());
                 let version = version_of(guarded.meta())?;
                 if let Some(object) = self.unwrap(guarded) {
                     self.core.store.check_one(&object)?;
@@ -316,7 +326,8 @@ impl<K: Watchable> Follower<K> {
                 }
                 self.advance(version);
             }
-            WatchEvent::Deleted(guarded) => {
+            WatchEvent::Deleted(text) => {
+                let guarded = self.core.read(text.get());
                 let version = version_of(guarded.meta())?;
                 let meta = guarded
                     .0
@@ -363,7 +374,7 @@ impl<K: Watchable> Follower<K> {
                     return None;
                 }
                 // What is left of it can be used.
-                if let Some(trim) = self.config.trim
+                if let Some(trim) = &self.config.trim
                     && let Err(panic) = caught(|| trim(&mut object))
                 {
                     let name = object.meta().name.as_deref().map(|it| cut(it, SUBDOMAIN));

@@ -15,9 +15,10 @@ use tokio::time::Instant;
 
 use super::event::Event;
 use super::feed::{Feed, Told, Unread};
-use super::limits::Limits;
+use super::limits::{Beside, Limits};
 use super::object::{is_at_its_end, name, namespace, number, version};
-use crate::budget::{Amount, Excess, Room};
+use super::shelf::Shelf;
+use crate::budget::{Amount, Budget, Excess, Room};
 use crate::door::OBJECT_WEIGHT;
 
 /// What a watch knows, readable at any time without waiting.
@@ -28,16 +29,8 @@ pub struct Store<K> {
     limits: Option<Limits<K>>,
 }
 
-struct Kept<K> {
-    object: Arc<K>,
-    weight: usize,
-}
-
 struct Inner<K> {
-    /// By namespace (empty for cluster-scoped kinds), then by name, so that a look-up allocates nothing.
-    objects: HashMap<String, HashMap<String, Kept<K>>>,
-    /// All of them.
-    kept: Amount,
+    shelf: Shelf<K>,
     /// What of it the budget knows.
     counted: Amount,
     subscribers: Vec<UnboundedSender<Told<K>>>,
@@ -54,8 +47,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     /// Nothing known; `selective` if a selector restricts the set.
     pub(crate) fn new(selective: bool, limits: Option<Limits<K>>) -> Self {
         let inner = Inner {
-            objects: HashMap::new(),
-            kept: Amount::default(),
+            shelf: Shelf::default(),
             counted: Amount::default(),
             subscribers: Vec::new(),
             told: cell::Sender::new(0),
@@ -72,27 +64,27 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
 
     /// The object of that name; `namespace` is `None` for cluster-scoped kinds.
     pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<K>> {
-        self.read()
-            .objects
-            .get(namespace.unwrap_or_default())?
-            .get(name)
-            .map(|kept| kept.object.clone())
+        let inner = self.read();
+        let kept = inner.shelf.get(namespace.unwrap_or_default(), name);
+        kept.map(|kept| kept.object.clone())
     }
 
     /// All objects, in no order.
     pub fn list(&self) -> Vec<Arc<K>> {
-        self.read().all().cloned().collect()
+        let inner = self.read();
+        inner.shelf.all().map(|kept| kept.object.clone()).collect()
     }
 
     /// The objects that `keep` keeps; it must be quick, the store is locked meanwhile.
     pub fn filter(&self, keep: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
         let inner = self.read();
-        inner.all().filter(|object| keep(object)).cloned().collect()
+        let kept = inner.shelf.all().filter(|kept| keep(&kept.object));
+        kept.map(|kept| kept.object.clone()).collect()
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.read().kept.objects
+        self.kept().objects
     }
 
     /// How many there are in a namespace, or in all; at no cost.
@@ -100,7 +92,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         let Some(namespace) = namespace else {
             return self.len();
         };
-        self.read().objects.get(namespace).map_or(0, HashMap::len)
+        self.read().shelf.kept_in(namespace).objects
     }
 
     /// Whether there are none.
@@ -118,7 +110,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     pub fn subscribe(&self) -> Feed<K> {
         let (sender, feed) = Feed::new();
         let mut inner = self.write();
-        for kept in inner.objects.values().flat_map(HashMap::values) {
+        for kept in inner.shelf.all() {
             // The receiver is right here.
             let event = Event::Applied(kept.object.clone());
             let _ = sender.send((event, self.unread(kept.weight)));
@@ -136,7 +128,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     }
 
     fn unread(&self, weight: usize) -> Unread {
-        Unread::new(self.limits.as_ref().map(|limits| &limits.budget), weight)
+        Unread::new(self.budget(), weight)
     }
 
     #[cfg(test)]
@@ -170,7 +162,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     /// too much.
     pub fn keeps(&self, object: &K) -> bool {
         let inner = self.read();
-        inner.current(object).is_some_and(|known| {
+        inner.shelf.current(object).is_some_and(|known| {
             let same = known.object.meta().uid == object.meta().uid;
             same && version(&*known.object) == version(object)
         })
@@ -184,44 +176,59 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
 
     /// Takes off what an object has beyond its share, as it will be kept; what it counts for then.
     pub fn fit(&self, object: &mut K) -> usize {
+        if self.limits.is_none() {
+            return 0;
+        }
+        let beside = self.read().shelf.beside(object);
+        self.fit_beside(object, beside)
+    }
+
+    /// The same, beside what its reader has counted.
+    pub(crate) fn fit_beside(&self, object: &mut K, beside: Beside) -> usize {
         let limits = self.limits.as_ref();
-        limits.map_or(0, |limits| limits.fit(object))
+        limits.map_or(0, |limits| limits.fit(object, beside))
     }
 
     /// All that is there.
     pub(crate) fn kept(&self) -> Amount {
-        self.read().kept
+        self.read().shelf.kept()
     }
 
-    /// Whether anybody counts what is kept.
-    pub(crate) fn is_limited(&self) -> bool {
-        self.limits.is_some()
+    /// Whether it is a target's, so that what is kept has to fit into its budget.
+    pub(crate) fn is_of_target(&self) -> bool {
+        self.budget().is_some()
+    }
+
+    /// Whether it is this very cluster's, and somebody says what becomes of heavy objects.
+    pub(crate) fn is_own_and_limited(&self) -> bool {
+        self.limits.is_some() && self.budget().is_none()
+    }
+
+    fn budget(&self) -> Option<&Arc<Budget>> {
+        self.limits.as_ref().and_then(Limits::budget)
     }
 
     /// Room for a list.
     pub(crate) fn room(&self) -> Room {
-        Room::new(self.limits.as_ref().map(|limits| limits.budget.clone()))
+        Room::new(self.budget().cloned())
     }
 
     /// One object of a list is looked at.
     pub(crate) fn look(&self) {
-        if let Some(limits) = &self.limits {
-            limits.budget.spend(0, 1, Instant::now());
+        if let Some(budget) = self.budget() {
+            budget.spend(0, 1, Instant::now());
         }
     }
 
     /// Whether there is room for so much more than what is there.
     fn check(&self, more: Amount) -> Result<(), Excess> {
-        self.limits
-            .as_ref()
-            .map_or(Ok(()), |limits| limits.budget.check(more))
+        self.budget().map_or(Ok(()), |budget| budget.check(more))
     }
 
     /// Whether so much more may be told, beside what nobody has read yet.
     pub(crate) fn check_queue(&self, weight: usize) -> Result<(), Excess> {
-        self.limits
-            .as_ref()
-            .map_or(Ok(()), |limits| limits.budget.check_queue(weight))
+        self.budget()
+            .map_or(Ok(()), |budget| budget.check_queue(weight))
     }
 
     /// Whether there is room for an event about this object, beside those that nobody has read yet. One that isn't
@@ -240,7 +247,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             return Ok(());
         }
         let new = Amount::new(1, self.weigh(object));
-        let old = match self.read().current(object) {
+        let old = match self.read().shelf.current(object) {
             Some(known) => Amount::new(1, known.weight),
             None => Amount::default(),
         };
@@ -260,13 +267,15 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         let evidence = !self.selective || is_at_its_end(object.meta());
         let mut inner = self.write();
         inner.saw(version(&object));
-        let weight = self.fit(&mut object);
+        let beside = inner.shelf.beside(&object);
+        let weight = self.fit_beside(&mut object, beside);
         let object = Arc::new(object);
         if inner
+            .shelf
             .current(&object)
             .is_some_and(|known| known.object.meta().uid == object.meta().uid)
         {
-            inner.remove(&object);
+            inner.shelf.remove(&object);
             self.settle(&mut inner, Amount::default());
         }
         // It may have been seen by whoever wrote it: nobody misses the proof that an object is gone.
@@ -284,11 +293,11 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
         let mut inner = self.write();
         inner.saw(number(meta.resource_version.as_deref().unwrap_or_default()));
         let namespace = meta.namespace.as_deref().unwrap_or_default();
-        let known = inner.objects.get(namespace);
-        let known = known.and_then(|names| names.get(meta.name.as_deref().unwrap_or_default()));
+        let name = meta.name.as_deref().unwrap_or_default();
+        let known = inner.shelf.get(namespace, name);
         let known = known.map(|kept| (kept.object.clone(), kept.weight));
         if let Some((known, weight)) = known.filter(|(known, _)| known.meta().uid == meta.uid) {
-            inner.remove(&known);
+            inner.shelf.remove(&known);
             self.settle(&mut inner, Amount::default());
             let event = if evidence {
                 Event::Deleted(known)
@@ -327,8 +336,9 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             .map(|(ns, n)| (ns.as_str(), n.as_str()))
             .collect();
         let incomparable = std::mem::take(&mut inner.incomparable);
-        let kept = inner.objects.values().flat_map(HashMap::values);
-        let missing: Vec<(Arc<K>, usize)> = kept
+        let missing: Vec<(Arc<K>, usize)> = inner
+            .shelf
+            .all()
             .filter(|kept| {
                 let known = &kept.object;
                 let (namespace, name) = (namespace(&**known), name(&**known));
@@ -343,7 +353,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
             .map(|kept| (kept.object.clone(), kept.weight))
             .collect();
         for (object, weight) in missing {
-            inner.remove(&object);
+            inner.shelf.remove(&object);
             self.tell(&mut inner, &Event::Gone(object), weight);
         }
         for object in listed.into_values().flat_map(HashMap::into_values) {
@@ -368,7 +378,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
 
     /// Stores and tells, unless a newer version is known.
     fn put(&self, inner: &mut Inner<K>, mut object: Arc<K>) {
-        if let Some(kept) = inner.current(&object) {
+        if let Some(kept) = inner.shelf.current(&object) {
             let known = &kept.object;
             let same = known.meta().uid == object.meta().uid;
             let (old, new) = (version(&**known), version(&*object));
@@ -380,23 +390,12 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
                 self.tell(inner, &Event::Gone(known), weight);
             }
         }
+        let beside = inner.shelf.beside(&object);
         let weight = match Arc::get_mut(&mut object) {
-            Some(object) => self.fit(object),
+            Some(object) => self.fit_beside(object, beside),
             None => self.weigh(&object),
         };
-        let kept = Kept {
-            object: object.clone(),
-            weight,
-        };
-        let old = inner
-            .objects
-            .entry(namespace(&*object).to_owned())
-            .or_default()
-            .insert(name(&*object).to_owned(), kept);
-        if let Some(old) = old {
-            inner.forget(&old);
-        }
-        inner.kept = inner.kept.and(Amount::new(1, weight));
+        inner.shelf.put(object.clone(), weight);
         self.tell(inner, &Event::Applied(object), weight);
     }
 
@@ -414,9 +413,10 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
 
     /// Tells the budget what is kept by now, beside what it knew and `room` that was taken in advance.
     fn settle(&self, inner: &mut Inner<K>, room: Amount) {
-        let known = std::mem::replace(&mut inner.counted, inner.kept);
-        if let Some(limits) = &self.limits {
-            limits.budget.change(known.and(room), inner.kept);
+        let kept = inner.shelf.kept();
+        let known = std::mem::replace(&mut inner.counted, kept);
+        if let Some(budget) = self.budget() {
+            budget.change(known.and(room), kept);
         }
     }
 
@@ -429,34 +429,7 @@ impl<K: Resource<DynamicType = ()>> Store<K> {
     }
 }
 
-impl<K: Resource<DynamicType = ()>> Inner<K> {
-    fn all(&self) -> impl Iterator<Item = &Arc<K>> {
-        let kept = self.objects.values().flat_map(HashMap::values);
-        kept.map(|kept| &kept.object)
-    }
-
-    fn current(&self, object: &K) -> Option<&Kept<K>> {
-        self.objects.get(namespace(object))?.get(name(object))
-    }
-
-    fn remove(&mut self, object: &K) {
-        let Some(names) = self.objects.get_mut(namespace(object)) else {
-            return;
-        };
-        let old = names.remove(name(object));
-        if names.is_empty() {
-            self.objects.remove(namespace(object));
-        }
-        if let Some(old) = old {
-            self.forget(&old);
-        }
-    }
-
-    /// What isn't there any more doesn't count.
-    fn forget(&mut self, old: &Kept<K>) {
-        self.kept = self.kept.without(Amount::new(1, old.weight));
-    }
-
+impl<K> Inner<K> {
     fn saw(&mut self, version: u64) {
         self.seen = self.seen.max(version);
     }
@@ -464,9 +437,10 @@ impl<K: Resource<DynamicType = ()>> Inner<K> {
 
 impl<K> Drop for Store<K> {
     fn drop(&mut self) {
-        let Some(limits) = &self.limits else { return };
+        let budget = self.limits.as_ref().and_then(Limits::budget);
+        let Some(budget) = budget else { return };
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
-        limits.budget.change(inner.counted, Amount::default());
+        budget.change(inner.counted, Amount::default());
     }
 }
 

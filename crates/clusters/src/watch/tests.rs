@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use pilotage_runtime::thin::thin;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -304,6 +305,113 @@ async fn objects_heavier_than_a_pods_share_cost_themselves_alone() {
     assert_eq!((watch.len(), target.offences.worst()), (14, None));
     let whole = watch.filter(|map| map.data.is_some());
     assert_eq!(whole.len(), 1);
+}
+
+/// What is left of a map that is too heavy: its identity, and a mark.
+fn outline(text: &str) -> serde_json::Result<ConfigMap> {
+    let left = thin(text, &[&["metadata"]], 4096)?;
+    let map: ConfigMap = serde_json::from_str(&left.text)?;
+    Ok(ConfigMap {
+        immutable: Some(true),
+        ..map
+    })
+}
+
+#[tokio::test]
+async fn of_this_very_cluster_a_heavy_object_is_never_read_whole_and_the_others_are() {
+    let heavy = |name: &str, version| {
+        let mut heavy = map(name, version, "");
+        let entries = (0..70_000).map(|it| (it.to_string(), "".into()));
+        heavy["data"] = Value::Object(entries.collect());
+        heavy
+    };
+    for (config, passed_over) in [
+        (WatchConfig::all().heavy(outline), false),
+        (WatchConfig::all(), true),
+    ] {
+        let server = Server::start(move |line| {
+            if line.contains("watch=true") {
+                let maps = [heavy("heavy-2", 2), map("light-2", 3, "x")];
+                watching(&maps.iter().map(event).collect::<String>())
+            } else {
+                list(vec![heavy("heavy-1", 1), map("light-1", 1, "x")], None)
+            }
+        })
+        .await;
+        let stop = CancellationToken::new();
+        let config = config.slim(|map: &mut ConfigMap| map.data = None);
+        let watch = Watch::of_client(server.own_client(), config, &stop);
+        let last = async {
+            while watch.get(Some("ns"), "light-2").is_none() {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(Duration::from_mins(1), last).await.unwrap();
+        for name in ["light-1", "light-2"] {
+            let map = watch.get(Some("ns"), name).unwrap();
+            assert!(map.data.is_some() && map.immutable.is_none(), "{name}");
+        }
+        for name in ["heavy-1", "heavy-2"] {
+            let map = watch.get(Some("ns"), name);
+            assert_eq!(map.is_none(), passed_over, "{name}");
+            if let Some(map) = map {
+                assert_eq!((&map.data, map.immutable), (&None, Some(true)), "{name}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_this_very_cluster_a_long_page_is_asked_for_again_with_fewer_objects() {
+    let server = Server::start(move |line| {
+        if line.contains("watch=true") {
+            watching("")
+        } else if line.contains("limit=1&") || line.ends_with("limit=1") {
+            // One object is as long as it is.
+            list(vec![map("a", 1, &"x".repeat(9 << 20))], None)
+        } else {
+            let json = head("200 OK", "application/json");
+            vec![json, Piece::Endless(b" ".repeat(4096))]
+        }
+    })
+    .await;
+    let stop = CancellationToken::new();
+    let watch = Watch::<ConfigMap>::of_client(server.own_client(), WatchConfig::all(), &stop);
+    let listed = timeout(Duration::from_mins(1), watch.synced()).await;
+    listed.expect("it is listed");
+    assert_eq!(watch.len(), 1);
+    let asked = server.asked();
+    let lists = asked.iter().filter(|line| line.contains("limit="));
+    assert_eq!(lists.count(), 4, "{asked:?}");
+}
+
+#[tokio::test]
+async fn what_comes_back_of_a_write_is_kept_as_the_watch_keeps_it() {
+    let server = Server::start(|line| match line {
+        line if line.contains("watch=true") => watching(""),
+        _ => list(Vec::new(), None),
+    })
+    .await;
+    let stop = CancellationToken::new();
+    let config = WatchConfig::all()
+        .trim(|map: &mut ConfigMap| map.binary_data = None)
+        .slim(|map| map.data = None);
+    let watch = Watch::of_client(server.own_client(), config, &stop);
+    let map = |entries: usize| {
+        let entries = (0..entries).map(|it| (it.to_string(), String::new()));
+        let mut map = ConfigMap {
+            data: Some(entries.collect()),
+            binary_data: Some([].into()),
+            ..ConfigMap::default()
+        };
+        map.metadata.managed_fields = Some(Vec::new());
+        watch.as_kept(map)
+    };
+    let (light, heavy) = (map(10), map(100_000));
+    assert!(light.data.is_some() && heavy.data.is_none());
+    for map in [light, heavy] {
+        assert_eq!((map.binary_data, map.metadata.managed_fields), (None, None));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,19 +3,21 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
 };
 use pilotage_api::{
-    PodChaperon,
+    PodChaperon, keys,
     parent::{ClusterUid, ParentLink},
     trace::TraceParent,
 };
 use pilotage_model::burden;
 use pilotage_model::manifest::{ManifestError, SourcePod};
-use pilotage_proxy::{Action, GrantForm, Outcome, ProxyView, Reply, TurnedAway, Wanted, wire};
+use pilotage_proxy::{
+    Action, GrantForm, Outcome, ProxyView, Reply, TurnedAway, Wanted, kept::LeftOut, wire,
+};
 use pilotage_runtime::call::{CallError, Failure, find, within};
 use pilotage_runtime::weight;
 use pilotage_sched_driver::{BindError, PodBinder, publish::unscheduled};
@@ -37,7 +39,7 @@ pub(super) type Source = Result<Arc<SourcePod>, String>;
 
 /// What a question needs besides the pod.
 pub(super) struct Question {
-    /// What is asked about.
+    /// What is asked about; nothing, if it is too heavy to be kept.
     pub(super) source: Option<Source>,
     /// Where the target's spans belong, if the pod is traced.
     pub(super) context: Option<TraceParent>,
@@ -119,7 +121,7 @@ impl Acting {
             | Action::ConfirmGone { node, .. }
             | Action::DeleteUnlessRecorded { node, .. } => {
                 match Remote::of(&self.fleet, node, &proxy.namespace, &proxy.uid) {
-                    Ok(remote) => self.act_there(&remote, proxy, question, action).await,
+                    Ok(remote) => self.act_there(&remote, proxy, pod, question, action).await,
                     Err(outcome) => outcome.into(),
                 }
             }
@@ -130,11 +132,12 @@ impl Acting {
         &self,
         remote: &Remote<'_>,
         proxy: &ProxyView,
+        pod: &Pod,
         question: Question,
         action: &Action,
     ) -> Reply {
         match action {
-            Action::Ask { .. } => self.ask(remote, proxy, question).await,
+            Action::Ask { .. } => self.ask(remote, proxy, pod, question).await,
             Action::Grant {
                 name,
                 uid,
@@ -220,9 +223,21 @@ impl Acting {
     }
 
     /// POST the chaperon; one that is there already is adopted if it is the pod's own.
-    async fn ask(&self, remote: &Remote<'_>, proxy: &ProxyView, question: Question) -> Reply {
+    async fn ask(
+        &self,
+        remote: &Remote<'_>,
+        proxy: &ProxyView,
+        pod: &Pod,
+        question: Question,
+    ) -> Reply {
         let Question { source, context } = question;
-        let source = source.unwrap_or_else(|| Err(ManifestError::Missing.to_string()));
+        let source = match source {
+            Some(source) => source,
+            None => match self.source(proxy, pod).await {
+                Ok(source) => source,
+                Err(outcome) => return outcome.into(),
+            },
+        };
         let keep_labels = remote.keeps_labels();
         let body = source.and_then(|source| self.chaperon(proxy, &source, keep_labels, context));
         let body = match body {
@@ -245,6 +260,21 @@ impl Acting {
                 _ => Outcome::Unknown(error.message()).into(),
             },
         }
+    }
+
+    /// What is asked about, if nobody keeps it: of a pod that isn't kept whole its text is read, too.
+    async fn source(&self, proxy: &ProxyView, pod: &Pod) -> Result<Source, Outcome> {
+        if proxy.left_out == LeftOut::Nothing {
+            return Ok(read(&pod.metadata));
+        }
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &proxy.namespace);
+        let live = within(LOCAL_LIMIT, pods.get_metadata(&proxy.name)).await;
+        let live = live.map_err(|error| Outcome::Unknown(error.message()))?;
+        if live.metadata.uid.as_ref() != Some(&proxy.uid) {
+            let why = "the pod is another one by now";
+            return Err(Outcome::Unknown(why.to_owned()));
+        }
+        Ok(read(&live.metadata))
     }
 
     fn chaperon(
@@ -306,6 +336,15 @@ impl Acting {
             Err(error) => Err(local_failure(&error)),
         }
     }
+}
+
+/// The manifest in these metadata.
+fn read(meta: &ObjectMeta) -> Source {
+    let annotations = meta.annotations.as_ref();
+    let text = annotations.and_then(|all| all.get(keys::SOURCE_POD_MANIFEST));
+    let source = text.ok_or(ManifestError::Missing);
+    let source = source.and_then(|text| SourcePod::parse(text));
+    source.map(Arc::new).map_err(|error| error.to_string())
 }
 
 async fn adopt(remote: &Remote<'_>, proxy: &ProxyView, cluster: &ClusterUid) -> Reply {

@@ -1,9 +1,10 @@
 //! Sends the requests that decisions ask for. No rule is here.
 
-use either::Either;
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
+    api::{
+        DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
+    },
 };
 use pilotage_api::PodChaperon;
 use pilotage_candidate::chaperon::{Action, Note, Outcome, Owner, RawPod, Step, owner};
@@ -13,9 +14,10 @@ use pilotage_model::{
 };
 use pilotage_runtime::call::{CALL_LIMIT, CallError, Failure, find, within};
 use pilotage_sched_driver::publish::{EventType, Occurrence, Regarding};
+use serde::de::Error as _;
 use serde_json::Value;
 
-use super::{CONTROLLER, Parts};
+use super::{CONTROLLER, Parts, objects};
 use crate::chaperon::Key;
 
 /// Sends one request about the name `key`; the reply is folded into the stores.
@@ -63,7 +65,7 @@ async fn create(parts: &Parts, key: &Key, chaperon: &PodChaperon) -> Outcome {
         // The spec can't be a pod's: as final as the API server's word.
         Err(error) => return Outcome::Refused(error),
     };
-    let api = pods(parts, key);
+    let api: Api<RawPod> = Api::namespaced(parts.client.clone(), &key.namespace);
     if let Err(dropped) = whole(&api, &body).await {
         return Outcome::Refused(dropped.to_string());
     }
@@ -73,7 +75,7 @@ async fn create(parts: &Parts, key: &Key, chaperon: &PodChaperon) -> Outcome {
             Outcome::Done
         }
         Err(error) => match error.kind() {
-            Failure::AlreadyExists => taken(parts, key, &api).await,
+            Failure::AlreadyExists => taken(parts, key).await,
             Failure::Conflict | Failure::Throttled | Failure::Unknown | Failure::Expired => {
                 failed(key, "make the pod", &error)
             }
@@ -102,8 +104,8 @@ async fn whole(api: &Api<RawPod>, body: &RawPod) -> Result<(), Dropped> {
 }
 
 /// A pod of that name exists, though the store doesn't show it: it lags, or the pod isn't a candidate at all.
-async fn taken(parts: &Parts, key: &Key, api: &Api<RawPod>) -> Outcome {
-    match within(CALL_LIMIT, api.get_opt(&key.name)).await {
+async fn taken(parts: &Parts, key: &Key) -> Outcome {
+    match live(parts, key).await {
         Ok(Some(pod)) if owner(&pod) == Owner::Other => {
             Outcome::Refused(Note::NameTaken.to_string())
         }
@@ -126,14 +128,17 @@ async fn delete(parts: &Parts, key: &Key, uid: &str, version: Option<&str>) -> O
         }),
         ..DeleteParams::default()
     };
-    match within(CALL_LIMIT, pods(parts, key).delete(&key.name, &params)).await {
-        Ok(Either::Left(pod)) => {
-            if pod.metadata.deletion_timestamp.is_some() {
+    let request = objects::pods(key).delete(&key.name, &params);
+    match within(CALL_LIMIT, objects::send(&parts.client, request)).await {
+        Ok(reply) => {
+            // Of a pod that is gone at once it is a status.
+            if let Ok(pod) = parts.pods.read(&reply)
+                && pod.metadata.deletion_timestamp.is_some()
+            {
                 fold(parts, pod);
             }
             Outcome::Done
         }
-        Ok(Either::Right(_)) => Outcome::Done,
         Err(error) if error.kind() == Failure::NotFound => Outcome::Done,
         // Another pod by now.
         Err(error) if error.kind() == Failure::Conflict && version.is_none() => Outcome::Done,
@@ -142,13 +147,9 @@ async fn delete(parts: &Parts, key: &Key, uid: &str, version: Option<&str>) -> O
 }
 
 async fn ungate(parts: &Parts, key: &Key, patch: &Value) -> Outcome {
-    let (api, params) = (pods(parts, key), PatchParams::default());
-    match within(
-        CALL_LIMIT,
-        api.patch(&key.name, &params, &Patch::Merge(patch)),
-    )
-    .await
-    {
+    let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+    let request = objects::pods(key).patch(&key.name, &params, &patch);
+    match within(CALL_LIMIT, pod(parts, request)).await {
         Ok(pod) => {
             let stays = pod.other_gates().is_some();
             fold(parts, pod);
@@ -164,10 +165,10 @@ async fn ungate(parts: &Parts, key: &Key, patch: &Value) -> Outcome {
 
 /// PATCH of a subresource. A patch that our role doesn't give is refused like one that admission doesn't let through.
 async fn change(parts: &Parts, key: &Key, step: &Step) -> Outcome {
-    let (api, params) = (pods(parts, key), PatchParams::default());
-    let patch = Patch::Strategic(&step.patch);
-    let request = api.patch_subresource(step.subresource, &key.name, &params, &patch);
-    match within(CALL_LIMIT, request).await {
+    let (params, patch) = (PatchParams::default(), Patch::Strategic(&step.patch));
+    let pods = objects::pods(key);
+    let request = pods.patch_subresource(step.subresource, &key.name, &params, &patch);
+    match within(CALL_LIMIT, pod(parts, request)).await {
         Ok(pod) => {
             fold(parts, pod);
             Outcome::Done
@@ -183,14 +184,7 @@ async fn change(parts: &Parts, key: &Key, step: &Step) -> Outcome {
 }
 
 async fn look(parts: &Parts, key: &Key) -> Outcome {
-    match find(
-        CALL_LIMIT,
-        pods(parts, key).get(&key.name),
-        "pods",
-        &key.name,
-    )
-    .await
-    {
+    match live(parts, key).await {
         Ok(None) => Outcome::NoPod,
         Ok(Some(pod)) => {
             let uid = pod.metadata.uid.clone().unwrap_or_default();
@@ -205,16 +199,9 @@ async fn look(parts: &Parts, key: &Key) -> Outcome {
 }
 
 async fn write(parts: &Parts, key: &Key, patch: &Value, status: bool) -> Outcome {
-    let api: Api<PodChaperon> = Api::namespaced(parts.client.clone(), &key.namespace);
-    let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
-    let written = if status {
-        within(CALL_LIMIT, api.patch_status(&key.name, &params, &patch)).await
-    } else {
-        within(CALL_LIMIT, api.patch(&key.name, &params, &patch)).await
-    };
-    match written {
-        Ok(chaperon) => {
-            parts.chaperons.fold(chaperon);
+    match objects::patch(&parts.client, key, patch, status, CALL_LIMIT).await {
+        Ok(reply) => {
+            parts.chaperons.fold_reply(&reply);
             Outcome::Done
         }
         Err(error) => failed(key, "write to the chaperon", &error),
@@ -232,13 +219,22 @@ fn tell(parts: &Parts, chaperon: &PodChaperon, note: &Note) {
     });
 }
 
-fn pods(parts: &Parts, key: &Key) -> Api<RawPod> {
-    Api::namespaced(parts.client.clone(), &key.namespace)
+/// The pod of that name as it is now; `None` if there is none.
+async fn live(parts: &Parts, key: &Key) -> Result<Option<RawPod>, CallError> {
+    let request = objects::pods(key).get(&key.name, &GetParams::default());
+    let get = pod(parts, request);
+    find(CALL_LIMIT, get, "pods", &key.name).await
 }
 
-fn fold(parts: &Parts, mut pod: RawPod) {
-    pod.trim();
-    parts.pods.fold(pod);
+/// Sends a request about a pod; with the pod of the answer, which nobody keeps whole if it is a heavy one.
+async fn pod(parts: &Parts, request: objects::Built) -> Result<RawPod, kube::Error> {
+    let reply = objects::send(&parts.client, request).await?;
+    let pod = parts.pods.read(&reply);
+    pod.map_err(|error| kube::Error::SerdeError(serde_json::Error::custom(error)))
+}
+
+fn fold(parts: &Parts, pod: RawPod) {
+    parts.pods.fold(parts.pods.as_kept(pod));
 }
 
 fn failed(key: &Key, what: &str, error: &CallError) -> Outcome {

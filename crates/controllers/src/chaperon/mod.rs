@@ -6,24 +6,33 @@
 //! scheduling.
 
 mod act;
+pub(crate) mod objects;
 pub mod rbac;
 
 use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::{Client, Resource};
-use pilotage_api::{PodChaperon, keys};
+use pilotage_api::PodChaperon;
 use pilotage_candidate::chaperon::{Memory, Observed, RawPod, decide};
-use pilotage_clusters::{Event, Feed, Watch, WatchConfig};
-use pilotage_runtime::{lease::Leadership, moment::after, ready::Gate};
+use pilotage_clusters::{Event, Feed, Watch};
+use pilotage_runtime::{
+    lease::Leadership,
+    moment::{after, from_now},
+    ready::Gate,
+};
 use pilotage_sched_driver::publish::Recorder;
-use tokio::time::Instant;
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -35,6 +44,12 @@ use crate::{
 const CONTROLLER: &str = "pilotage-chaperon-controller";
 /// Requests under way at once.
 const CONCURRENCY: usize = 64;
+/// Chaperons that are read whole at once: a pod is made of each, and until then there are copies of up to 8 MiB.
+const WHOLE: usize = 2;
+/// One more is tried again after this long.
+const BUSY: Duration = Duration::from_millis(250);
+/// One that couldn't be read is tried again after this long.
+const UNREAD: Duration = Duration::from_secs(1);
 
 /// What the controller works with.
 pub struct Chaperons {
@@ -76,53 +91,62 @@ struct Parts {
     chaperons: Watch<PodChaperon>,
     pods: Watch<RawPod>,
     memories: Mutex<HashMap<Key, Memory>>,
+    whole: Semaphore,
     started: Instant,
+}
+
+/// A chaperon with its spec, for one decision.
+struct Whole<'a> {
+    chaperon: Arc<PodChaperon>,
+    _permit: SemaphorePermit<'a>,
 }
 
 /// Runs the controller until `shutdown`; `ready` is released when the chaperons and their pods are known.
 pub fn run(with: Chaperons, shutdown: CancellationToken, ready: Gate) -> BoxFuture<'static, ()> {
     async move {
-    let chaperons = Watch::of_client(with.client.clone(), WatchConfig::all(), &shutdown);
-    let candidates = WatchConfig::all()
-        .labels(keys::PARENT_UID)
-        .trim(RawPod::trim);
-    let pods = Watch::of_client(with.client.clone(), candidates, &shutdown);
-    let parts = Arc::new(Parts {
-        client: with.client,
-        events: with.events,
-        leadership: with.leadership,
-        chaperons,
-        pods,
-        memories: Mutex::default(),
-        started: Instant::now(),
-    });
-    let first_lists = async {
-        parts.chaperons.synced().await;
-        parts.pods.synced().await;
-        ready.release();
-        // Before that, what a store lacks means nothing.
-        parts.leadership.acquired().await;
-    };
-    if shutdown.run_until_cancelled(first_lists).await.is_none() {
-        return;
-    }
-    let (turns, waker) = Turns::new(CONCURRENCY);
-    let turn = {
-        let parts = parts.clone();
-        move |key: Key| {
-            let parts = parts.clone();
-            async move { caught_turn(parts.turn(&key), |panic| parts.panicked(&key, panic)).await }
-                .boxed()
+        let chaperons = objects::watch_chaperons(&with.client, &shutdown);
+        let pods = objects::watch_pods(&with.client, &shutdown);
+        let parts = Arc::new(Parts {
+            client: with.client,
+            events: with.events,
+            leadership: with.leadership,
+            chaperons,
+            pods,
+            memories: Mutex::default(),
+            whole: Semaphore::new(WHOLE),
+            started: Instant::now(),
+        });
+        let first_lists = async {
+            parts.chaperons.synced().await;
+            parts.pods.synced().await;
+            ready.release();
+            // Before that, what a store lacks means nothing.
+            parts.leadership.acquired().await;
+        };
+        if shutdown.run_until_cancelled(first_lists).await.is_none() {
+            return;
         }
-    };
-    let chaperons = parts.chaperons.subscribe();
-    let pods = parts.pods.subscribe();
-    futures::join!(
-        turns.run(turn, shutdown.clone()),
-        shutdown.run_until_cancelled(parts.follow_chaperons(chaperons, &waker)),
-        shutdown.run_until_cancelled(parts.follow_pods(pods, &waker)),
-    );
-}.boxed()
+        let (turns, waker) = Turns::new(CONCURRENCY);
+        let turn = {
+            let parts = parts.clone();
+            move |key: Key| {
+                let parts = parts.clone();
+                async move {
+                    let turn = Box::pin(parts.turn(&key));
+                    caught_turn(turn, |panic| parts.panicked(&key, panic)).await
+                }
+                .boxed()
+            }
+        };
+        let chaperons = parts.chaperons.subscribe();
+        let pods = parts.pods.subscribe();
+        futures::join!(
+            turns.run(turn, shutdown.clone()),
+            shutdown.run_until_cancelled(parts.follow_chaperons(chaperons, &waker)),
+            shutdown.run_until_cancelled(parts.follow_pods(pods, &waker)),
+        );
+    }
+    .boxed()
 }
 
 impl Parts {
@@ -175,12 +199,17 @@ impl Parts {
 
     /// Decides and acts until there is nothing to do for this name.
     async fn turn(&self, key: &Key) -> Next {
+        let mut read = None;
         loop {
             if !self.leadership.is_leader() {
                 // A lost lease ends the process.
                 return Next::Rest;
             }
-            let chaperon = self.chaperons.get(Some(&key.namespace), &key.name);
+            let whole: Option<Whole<'_>> = read.take();
+            let chaperon = match &whole {
+                Some(whole) => Some(whole.chaperon.clone()),
+                None => self.chaperons.get(Some(&key.namespace), &key.name),
+            };
             let pod = self.pods.get(Some(&key.namespace), &key.name);
             let plan = {
                 let mut memories = self.memories();
@@ -201,9 +230,19 @@ impl Parts {
                 plan
             };
             let Some(action) = plan.action else {
-                return plan
-                    .wake_at
-                    .map_or(Next::Rest, |at| Next::At(after(self.started, at)));
+                let mut again = plan.wake_at.map(|at| after(self.started, at));
+                if plan.reads
+                    && let Some(known) = &chaperon
+                {
+                    match self.read(key, known).await {
+                        Ok(whole) => {
+                            read = Some(whole);
+                            continue;
+                        }
+                        Err(pause) => again = again.into_iter().chain([from_now(pause)]).min(),
+                    }
+                }
+                return again.map_or(Next::Rest, Next::At);
             };
             let outcome = act::act(self, key, chaperon.as_deref(), &action).await;
             let now = self.started.elapsed();
@@ -211,6 +250,24 @@ impl Parts {
                 .entry(key.clone())
                 .or_default()
                 .finish(&action, &outcome, now);
+        }
+    }
+
+    /// The whole of this chaperon, or how long to wait for it.
+    async fn read(&self, key: &Key, known: &PodChaperon) -> Result<Whole<'_>, Duration> {
+        let permit = self.whole.try_acquire().map_err(|_| BUSY)?;
+        match objects::whole(&self.client, key, &self.chaperons).await {
+            Ok(Some(chaperon)) if chaperon.metadata.uid == known.metadata.uid => Ok(Whole {
+                chaperon: Arc::new(chaperon),
+                _permit: permit,
+            }),
+            // The watch brings what there is now.
+            Ok(_) => Err(UNREAD),
+            Err(error) => {
+                let error = error.message();
+                tracing::warn!(%key, error, "a chaperon can't be read; it is read again");
+                Err(UNREAD)
+            }
         }
     }
 

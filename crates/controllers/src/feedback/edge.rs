@@ -29,6 +29,7 @@ use crate::{
     fleet::{Fleet, FleetEvent, free},
     intake::{About, Intake, News, take_in},
     lanes::Lanes,
+    proxies::keep_less,
     timers::Timers,
 };
 
@@ -349,7 +350,9 @@ impl Edge {
         let (parts, fleet) = (Arc::clone(&self.parts), self.fleet.clone());
         let finished = self.finished.clone();
         tokio::spawn(async move {
-            let reply = replied(Box::pin(act(&parts.client, &fleet, &subject, &action))).await;
+            let acted = Box::pin(act(&parts.client, &fleet, &subject, &action));
+            let mut reply = replied(acted).await;
+            keep_less(&parts.proxies, &mut reply);
             let _ = finished.send(Finished {
                 uid: subject.uid,
                 action,

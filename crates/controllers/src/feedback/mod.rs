@@ -15,8 +15,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use pilotage_api::{keys, parent::ClusterUid};
-use pilotage_clusters::{Registry, Watch, WatchConfig};
+use pilotage_api::parent::ClusterUid;
+use pilotage_clusters::{Registry, Watch};
 use pilotage_proxy::Settings;
 use pilotage_runtime::{lease::Leadership, ready::Gate};
 use pilotage_sched_driver::publish::Recorder;
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use told::run_told;
 
-pub use crate::teller::Teller;
+pub use crate::{proxies::watch_proxies, teller::Teller};
 
 use crate::fleet::{Fleet, FleetMetrics};
 
@@ -46,12 +46,6 @@ pub struct Feedback {
     pub metrics: FleetMetrics,
     /// Takes events about pods.
     pub events: Recorder,
-}
-
-/// All proxy pods of the source.
-pub fn watch_proxies(client: &Client, stop: &CancellationToken) -> Watch<Pod> {
-    let selector = format!("spec.schedulerName={}", keys::PROXY_SCHEDULER);
-    Watch::of_client(client.clone(), WatchConfig::all().fields(selector), stop)
 }
 
 /// Runs the controller until `shutdown`; `ready` is released when the source's pods are known.

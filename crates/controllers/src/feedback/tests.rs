@@ -1,3 +1,4 @@
+use pilotage_api::keys;
 use pilotage_clusters::Options;
 use pilotage_runtime::ready::Health;
 

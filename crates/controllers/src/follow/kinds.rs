@@ -21,6 +21,8 @@ pub(super) const DIGEST: &str = "digest";
 pub(super) const IMMUTABLE: &str = "immutable";
 /// The same: the type of a Secret.
 pub(super) const TYPE: &str = "type";
+/// The same: it is being deleted, and a finalizer of Admiralty keeps it.
+pub(super) const HELD: &str = "held";
 
 /// What says whose copy an object is, and how a Service is rerouted, is kept.
 const KEPT_LABELS: [&str; 3] = [
@@ -181,6 +183,9 @@ pub(super) fn trim<K: Followed>(object: &mut K) {
     } = object.content();
     object.empty();
     let meta = object.meta_mut();
+    let mut finalizers = meta.finalizers.iter().flatten();
+    let held = meta.deletion_timestamp.is_some()
+        && finalizers.any(|finalizer| keys::is_admiraltys_finalizer(finalizer));
     (meta.finalizers, meta.owner_references, meta.managed_fields) = (None, None, None);
     if let Some(labels) = &mut meta.labels {
         labels.retain(|key, _| KEPT_LABELS.contains(&key.as_str()));
@@ -197,5 +202,8 @@ pub(super) fn trim<K: Followed>(object: &mut K) {
     }
     if let Some(type_) = type_ {
         annotations.insert(TYPE.to_owned(), type_);
+    }
+    if held {
+        annotations.insert(HELD.to_owned(), String::new());
     }
 }

@@ -15,11 +15,13 @@
 //! pod names the object any more, or the object is gone. What isn't a copy of ours is never touched. Nothing is written
 //! unless something differs, and a target that is lost, or doesn't give the right, keeps no other target waiting.
 //!
-//! What a pod names and isn't copied here is told on the pod (`unfollowed`).
+//! What a pod can't do without and isn't copied here is told on the pod (`unfollowed`). That a finalizer of Admiralty
+//! keeps a deleted object is told on the object (`held`).
 
 mod act;
 mod brief;
 mod decide;
+mod held;
 mod kinds;
 mod left_behind;
 mod left_out;
@@ -51,13 +53,14 @@ use pilotage_sched_driver::publish::Recorder;
 use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
+use held::tell_held;
 use kinds::{Followed, trim};
 use left_out::tell_left_out;
 use needs::Needs;
 use place::{Parts, follow};
 use reroute::reroute;
 
-pub use unfollowed::{Unfollowed, tell_unfollowed};
+pub use unfollowed::{Unfollowed, count_untold, tell_unfollowed};
 
 /// Objects in a page of a list: of each little is kept.
 const PAGE: u32 = 50;
@@ -207,14 +210,14 @@ pub fn run(with: Follow, shutdown: CancellationToken) -> BoxFuture<'static, ()> 
         let config_maps = async {
             if follows(FollowedKind::ConfigMaps) {
                 let config_maps = objects::<ConfigMap>(&parts, &shutdown);
-                let telling = shutdown.run_until_cancelled(tell_left_out(&parts, &config_maps));
+                let telling = shutdown.run_until_cancelled(tell_authors(&parts, &config_maps));
                 tokio::join!(each(config_maps.clone(), &parts, &shutdown), telling);
             }
         };
         let secrets = async {
             if follows(FollowedKind::Secrets) {
                 let secrets = objects::<Secret>(&parts, &shutdown);
-                let telling = shutdown.run_until_cancelled(tell_left_out(&parts, &secrets));
+                let telling = shutdown.run_until_cancelled(tell_authors(&parts, &secrets));
                 tokio::join!(each(secrets.clone(), &parts, &shutdown), telling);
             }
         };
@@ -223,7 +226,7 @@ pub fn run(with: Follow, shutdown: CancellationToken) -> BoxFuture<'static, ()> 
                 let rerouting = reroute(parts.clone(), services.clone(), shutdown.clone());
                 let counting = shutdown.run_until_cancelled(count_services(&parts, services));
                 let copying = each(services.clone(), &parts, &shutdown);
-                let telling = shutdown.run_until_cancelled(tell_left_out(&parts, services));
+                let telling = shutdown.run_until_cancelled(tell_authors(&parts, services));
                 tokio::join!(rerouting, counting, copying, telling);
             }
         };
@@ -231,7 +234,7 @@ pub fn run(with: Follow, shutdown: CancellationToken) -> BoxFuture<'static, ()> 
             if follows(FollowedKind::Ingresses) {
                 let ingresses = objects::<Ingress>(&parts, &shutdown);
                 let counting = shutdown.run_until_cancelled(count_ingresses(&parts, &ingresses));
-                let telling = shutdown.run_until_cancelled(tell_left_out(&parts, &ingresses));
+                let telling = shutdown.run_until_cancelled(tell_authors(&parts, &ingresses));
                 let copying = each(ingresses.clone(), &parts, &shutdown);
                 tokio::join!(counting, copying, telling);
             }
@@ -261,6 +264,11 @@ async fn each<K: Followed>(objects: Watch<K>, parts: &Arc<Parts>, shutdown: &Can
     let (parts, registry) = (parts.clone(), parts.registry.clone());
     let work = move |target, stop| follow(parts.clone(), target, objects.clone(), stop);
     registry.for_each("follow", shutdown, work).await;
+}
+
+/// Tells authors of objects of one kind what concerns no target.
+async fn tell_authors<K: Followed>(parts: &Parts, objects: &Watch<K>) {
+    tokio::join!(tell_left_out(parts, objects), tell_held(parts, objects));
 }
 
 /// Keeps count of what pods need.

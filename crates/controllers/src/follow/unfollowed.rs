@@ -1,6 +1,8 @@
-//! Tells a pod that was sent to a target of what it names and nobody copies: once, when it is sent.
+//! Tells a pod that was sent to a target of what it can't do without and nobody copies: once, when it is sent, and if
+//! there is time for it.
 //!
-//! It is there whatever follows, and must not know what a target has or gives.
+//! It is there whatever follows, and must not know what a target has or gives. These objects may come there from
+//! elsewhere, so that nothing is wrong yet.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -9,11 +11,13 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use pilotage_api::parent::ClusterUid;
 use pilotage_clusters::{Event, Registry, Watch};
-use pilotage_model::followed::{needs, unfollowed};
+use pilotage_model::followed::{required, unfollowed};
 use pilotage_runtime::caught::caught;
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::slice::Slice;
 use pilotage_sched_driver::publish::{EventType, Occurrence, Recorder, Regarding};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::registry::Registry as MetricsRegistry;
 use tokio_util::sync::CancellationToken;
 
 use super::FollowedKind;
@@ -37,6 +41,19 @@ pub struct Unfollowed {
     pub events: Recorder,
     /// What follows.
     pub kinds: BTreeSet<FollowedKind>,
+    /// Counts what wasn't told ([`count_untold`]).
+    pub untold: Counter,
+}
+
+/// Registers a counter of what isn't told, since other events come first.
+pub fn count_untold(registry: &mut MetricsRegistry) -> Counter {
+    let untold = Counter::default();
+    registry.sub_registry_with_prefix("pilotage").register(
+        "unfollowed_events_dropped",
+        "Events of pods about what they name and nobody copies that were not written, since there were too many",
+        untold.clone(),
+    );
+    untold
 }
 
 /// Tells of the source's proxy pods, until `shutdown`.
@@ -58,14 +75,15 @@ async fn tell(with: &Unfollowed) {
     while let Some(event) = changes.recv().await {
         match caught(|| book.hear(&event, stays)) {
             Ok(Some((regarding, note))) if with.leadership.is_leader() => {
-                with.events.record(Occurrence {
+                let occurrence = Occurrence {
                     regarding,
-                    type_: EventType::Warning,
+                    type_: EventType::Normal,
                     reason: "NotFollowed",
                     action: "Follow",
                     note,
                     controller: CONTROLLER.into(),
-                });
+                };
+                with.events.offer(occurrence, &with.untold);
             }
             Ok(_) => {}
             Err(panic) => tracing::error!(panic, "to see what doesn't follow a pod panicked"),
@@ -95,9 +113,9 @@ impl Version {
 struct Book {
     /// What follows.
     kinds: BTreeSet<FollowedKind>,
-    /// UIDs of pods that are there, were sent somewhere and name such objects.
+    /// UIDs of pods that are there, were sent somewhere and need such objects.
     told: HashSet<String>,
-    /// Those that name no such object, as they were when that was seen: a spec is long, and its status changes often.
+    /// Those that need no such object, as they were when that was seen: a spec is long, and its status changes often.
     looked_at: HashMap<String, Version>,
     /// All that were there at the start are known.
     synced: bool,
@@ -158,7 +176,7 @@ impl Book {
     fn note(&self, spec: &PodSpec) -> Option<String> {
         let mut parts = Vec::new();
         let (mut off, mut named) = (BTreeSet::new(), Vec::new());
-        for need in needs(spec) {
+        for need in required(spec) {
             let kind = FollowedKind::of(need.kind);
             if !self.kinds.contains(&kind) && named.len() < MOST {
                 off.insert(kind.flag());
@@ -182,7 +200,7 @@ impl Book {
         }
         (!parts.is_empty()).then(|| {
             format!(
-                "{}. In its target the pod uses what has these names there, and waits for what it can't do without",
+                "{}. In its target the pod uses what has these names there, and waits until it is there",
                 parts.join(". ")
             )
         })
@@ -212,11 +230,13 @@ mod tests {
         Arc::new(serde_json::from_value(pod).unwrap())
     }
 
-    /// What names a claim, a `ConfigMap` and a Secret.
+    /// What names a claim, a `ConfigMap` and a Secret, and a Secret that it can do without.
     fn names_all() -> Value {
+        let from =
+            json!([{ "configMapRef": { "name": "settings" } }, { "secretRef": { "name": "key" } }]);
         json!({
             "imagePullSecrets": [{ "name": "pull" }],
-            "containers": [{ "name": "c", "envFrom": [{ "configMapRef": { "name": "settings" } }] }],
+            "containers": [{ "name": "c", "envFrom": from }],
             "volumes": [{ "name": "a", "persistentVolumeClaim": { "claimName": "data" } }],
         })
     }
@@ -294,12 +314,35 @@ mod tests {
             book.hear(&sent, |_| false).unwrap().1
         };
         let note = told(&[]);
-        let both = "ConfigMap settings, Secret pull: not copied, since --follow of the controllers has no configmaps \
+        let both = "ConfigMap settings, Secret key: not copied, since --follow of the controllers has no configmaps \
                     and no secrets. PersistentVolumeClaim data: no such object follows a pod. ";
         assert!(note.starts_with(both), "{note}");
         let note = told(&[FollowedKind::Secrets]);
         assert!(note.contains("settings"), "{note}");
-        assert!(!note.contains("pull"), "{note}");
+        assert!(!note.contains("key"), "{note}");
+    }
+
+    #[test]
+    fn a_pod_is_not_told_of_what_it_can_do_without() {
+        let mut book = Book::of(BTreeSet::new());
+        let from = json!([{ "configMapRef": { "name": "settings", "optional": true } }]);
+        let spec = json!({
+            "imagePullSecrets": [{ "name": "pull" }],
+            "containers": [{ "name": "c", "envFrom": from }],
+            "volumes": [{ "name": "a", "secret": { "secretName": "key", "optional": true } }],
+        });
+        let told = book.hear(&Event::Applied(pod("u", true, None, &spec)), |_| false);
+        assert!(told.is_none(), "{:?}", told.map(|(_, note)| note));
+    }
+
+    #[test]
+    fn what_is_not_told_is_counted() {
+        let mut registry = MetricsRegistry::default();
+        count_untold(&mut registry).inc();
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let counted = text.contains("pilotage_unfollowed_events_dropped_total 1\n");
+        assert!(counted, "{text}");
     }
 
     #[test]

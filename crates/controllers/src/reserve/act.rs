@@ -2,42 +2,36 @@
 
 use std::time::Duration;
 
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams},
-};
-use pilotage_api::PodChaperon;
+use kube::Client;
 use pilotage_candidate::{
     plan::Write,
     seat::{BindOutcome, Outcome},
 };
-use pilotage_runtime::call::{Failure, within};
+use pilotage_runtime::call::Failure;
 use pilotage_sched::BindingRequest;
 use pilotage_sched_driver::{BindError, PodBinder};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::chaperon::Key;
+use crate::chaperon::{Key, objects};
 
 /// Limit of one write; what it is for has its own deadline, which may be nearer.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Sends the write; with the chaperon as it is then, if it landed.
+/// Sends the write; with the reply, if it landed.
 pub(super) async fn write(
     client: &Client,
     key: &Key,
     write: &Write,
     limit: Duration,
-) -> (Outcome, Option<PodChaperon>) {
-    let api: Api<PodChaperon> = Api::namespaced(client.clone(), &key.namespace);
+) -> (Outcome, Option<String>) {
     let mut patch = write.patch();
     // Nobody applies chaperons: from here on the API server keeps no book of who manages which of its fields, which
     // costs it as much as the write itself.
     patch["metadata"]["managedFields"] = json!([{}]);
-    let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
     let limit = limit.min(WRITE_LIMIT);
-    match within(limit, api.patch(&key.name, &params, &patch)).await {
-        Ok(chaperon) => (Outcome::Done, Some(chaperon)),
+    match objects::patch(client, key, &patch, false, limit).await {
+        Ok(reply) => (Outcome::Done, Some(reply)),
         Err(error) => {
             let outcome = match error.kind() {
                 Failure::Conflict | Failure::NotFound => Outcome::Conflict,

@@ -25,7 +25,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::Client;
 use pilotage_api::keys;
-use pilotage_candidate::{Board, Settings, plugins::candidate_profile};
+use pilotage_candidate::{Board, Settings, chaperon::kept, plugins::candidate_profile};
 use pilotage_clusters::{Event, Watch, WatchConfig, Watchable};
 use pilotage_runtime::{
     lease::Leadership,
@@ -43,7 +43,7 @@ pub use args::ReserveArgs;
 
 use crate::{
     caught::caught_turn,
-    chaperon::Key,
+    chaperon::{Key, objects},
     turns::{Turns, Waker},
 };
 use edge::Edge;
@@ -128,15 +128,14 @@ pub fn start(
     let (driver, handle) = Driver::new(options, registry)?;
     edge.connect(handle);
 
-    let chaperons = Watch::of_client(
-        client.clone(),
-        WatchConfig::all().trim(trim::chaperon),
-        &shutdown,
-    );
+    let chaperons = WatchConfig::all().trim(trim::chaperon);
+    let chaperons = chaperons.slim(kept::slim).heavy(objects::outline);
+    let chaperons = Watch::of_client(client.clone(), chaperons, &shutdown);
     // The driver's watch tells no more of pods that are over: of a delegate that ran, this one mustn't hear that it has
     // gone.
     let candidates = format!("spec.schedulerName={}", keys::CANDIDATE_SCHEDULER);
     let candidates = WatchConfig::all().fields(candidates).trim(trim::pod);
+    let candidates = candidates.slim(trim::slim).heavy(trim::outline);
     let pods = Watch::of_client(client.clone(), candidates, &shutdown);
     let worker = Arc::new(Worker {
         edge,

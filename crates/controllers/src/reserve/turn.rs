@@ -25,7 +25,7 @@ use super::{
     act,
     edge::{Edge, Unbound},
     metrics::BOUND,
-    traced, trim,
+    traced,
 };
 use crate::{caught, chaperon::Key, turns::Next};
 
@@ -110,9 +110,8 @@ impl Worker {
                         Some(_permit) => act::write(&self.client, key, &write, limit).await,
                         None => (Outcome::Unknown, None),
                     };
-                    if let Some(mut chaperon) = reply {
-                        trim::chaperon(&mut chaperon);
-                        self.chaperons.fold(chaperon);
+                    if let Some(reply) = reply {
+                        self.chaperons.fold_reply(&reply);
                     }
                     let landed = outcome == Outcome::Done;
                     if landed {

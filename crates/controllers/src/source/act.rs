@@ -10,6 +10,7 @@ use pilotage_runtime::lease::Leadership;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+use super::accounts;
 use super::decide::{
     BindingKey, BindingObject, Observed, RightObserved, Roles, Step, bindings, right_binding,
 };
@@ -72,8 +73,11 @@ impl Actor {
             None => None,
             Some(wanted) => {
                 let what = format!("read service account {}/{}", wanted.namespace, wanted.name);
-                let api = Api::namespaced(self.client.clone(), &wanted.namespace);
-                get(&api, &wanted.name).await.map_err(ActError::of(what))?
+                let client = self.client.clone();
+                let api: Api<ServiceAccount> = Api::namespaced(client, &wanted.namespace);
+                // No more of it is read, however much there is.
+                let found = call::within(CALL_LIMIT, api.get_metadata_opt(&wanted.name)).await;
+                found.map_err(ActError::of(what))?.map(accounts::known)
             }
         };
         let (binding, viewer) = bindings(&source.key);
@@ -157,11 +161,11 @@ impl Actor {
                 let what = format!("apply service account {namespace}/{name}");
                 let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &namespace);
                 let patch = Patch::Apply(value);
-                let call = api.patch(&name, &params, &patch);
+                let call = api.patch_metadata(&name, &params, &patch);
                 let account = call::within(CALL_LIMIT, call)
                     .await
                     .map_err(ActError::of(what))?;
-                self.accounts.fold(account);
+                self.accounts.fold(accounts::known(account));
                 Ok(())
             }
             Step::DeleteAccount {

@@ -3,6 +3,7 @@
 //! Stages as everywhere: observe → decide (pure) → act → status. Everything is local to one API server, so one task
 //! does all of it, a Source at a time; a panic about one is told in its status and keeps nobody else waiting.
 
+mod accounts;
 mod act;
 mod args;
 mod decide;
@@ -17,7 +18,6 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::{Api, Client, Resource};
@@ -112,7 +112,7 @@ impl Controller {
             actor: Actor {
                 client: client.clone(),
                 leadership: leadership.clone(),
-                accounts: ours::<ServiceAccount>(&client, stop),
+                accounts: accounts::watch(&client, stop),
             },
             client,
             roles,

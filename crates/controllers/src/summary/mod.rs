@@ -30,6 +30,7 @@ use pilotage_runtime::caught::{PAUSES, caught, caught_async};
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::ready::Gate;
 use pilotage_runtime::retries::Retries;
+use pilotage_sched_driver::outline;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -40,6 +41,8 @@ use tally::{Facts, Tally};
 const FIELD_MANAGER: &str = "pilotage-summary";
 /// Pods that are on a node and take room there.
 const BOUND_PODS: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
+/// Of a pod with more containers the sum is kept.
+const CONTAINERS: usize = 64;
 /// Pause after a failed write.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30)).spread(0.3);
 
@@ -151,6 +154,7 @@ impl Controller {
     ) -> Self {
         let own = format!("metadata.name={}", keys::CLUSTER_SUMMARY_NAME);
         let pods = WatchConfig::all().fields(BOUND_PODS).trim(trim_pod);
+        let pods = pods.slim(outline::fold).heavy(outline::read);
         let nodes = WatchConfig::all().trim(trim_node);
         Self {
             api: Api::all(client.clone()),
@@ -407,6 +411,10 @@ fn trim_pod(pod: &mut Pod) {
         spec.affinity = None;
         spec.topology_spread_constraints = None;
         spec.tolerations = None;
+        let inits = spec.init_containers.as_ref().map_or(0, Vec::len);
+        if spec.containers.len().saturating_add(inits) > CONTAINERS {
+            outline::fold(pod);
+        }
     }
 }
 

@@ -196,5 +196,14 @@ fn a_trimmed_pod_asks_for_the_same() {
     assert!(trimmed.spec.as_ref().unwrap().volumes.is_none());
     let requests = |pod: Pod| PodInfo::parse(pod.into()).unwrap().needs.requests.clone();
     assert_eq!(requests(trimmed), requests(pod.clone()));
-    assert_eq!(requests(pod).total.milli_cpu, 3210);
+    assert_eq!(requests(pod.clone()).total.milli_cpu, 3210);
+
+    // Of a crowd of containers the sum is left.
+    let mut crowd = pod;
+    let one = crowd.spec.as_ref().unwrap().containers[0].clone();
+    crowd.spec.as_mut().unwrap().containers = vec![one; 1_000];
+    let mut trimmed = crowd.clone();
+    trim_pod(&mut trimmed);
+    assert_eq!(trimmed.spec.as_ref().unwrap().containers.len(), 1);
+    assert_eq!(requests(trimmed).total, requests(crowd).total);
 }

@@ -87,6 +87,23 @@ async fn from_chaperon_to_running_pod_and_back_to_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_a_chaperon_with_a_heavy_spec_the_pod_is_made_as_of_any_other() {
+    let bench = Bench::new("heavy").await;
+    bench.nodes(&[("a", "4")]).await;
+    let volume = |number: usize| json!({ "name": format!("v{number}"), "emptyDir": {} });
+    let volumes: Vec<Value> = (0..200).map(volume).collect();
+    let heavy = |body: &mut Value| body["spec"]["volumes"] = volumes.into();
+    let name = bench.ask_with(&bench.pod("web").build(), heavy).await;
+    let chaperon = bench.reserved(&name, 1).await;
+    bench.grant(&chaperon, 1).await.unwrap();
+    assert_eq!(bench.bound(&name).await, bench.node("a"));
+    bench.until(&name, |c| phase(c) == Some("Running")).await;
+    let pod = bench.pods.get(&name).await.unwrap();
+    let volumes = pod.spec.unwrap().volumes.unwrap_or_default();
+    assert!(volumes.len() >= 200, "{}", volumes.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_winner_and_a_loser_cost_what_the_design_says() {
     let bench = Bench::new("cost").await;
     bench.nodes(&[("a", "8")]).await;

@@ -14,7 +14,7 @@ mod unfollowed;
 pub use copy::{Content, NotCopied, config_map, secret};
 pub use ingress::{backends, certificates, ingress, keep_class, only_names};
 pub use marked::{carry_over, is_linked};
-pub use needs::{Kind, Need, needs};
+pub use needs::{Kind, Need, needs, required};
 pub use selector::{Selector, SelectorError, selects};
 pub use service::{keep_load_balancer, reroute, selected, service};
 pub use unfollowed::unfollowed;

@@ -73,9 +73,22 @@ impl fmt::Display for Need {
 
 /// What a pod with this spec names, whether it can do without it or not.
 pub fn needs(spec: &PodSpec) -> BTreeSet<Need> {
-    let mut found = Found::default();
+    named(spec, false)
+}
+
+/// Of what [`needs`] finds, what a pod with this spec doesn't start without.
+pub fn required(spec: &PodSpec) -> BTreeSet<Need> {
+    named(spec, true)
+}
+
+fn named(spec: &PodSpec, required_only: bool) -> BTreeSet<Need> {
+    let mut found = Found {
+        needs: BTreeSet::new(),
+        required_only,
+    };
     for secret in spec.image_pull_secrets.iter().flatten() {
-        found.secret(&secret.name);
+        // A node may have the image, or need no password for it.
+        found.secret(&secret.name, Some(true));
     }
     for volume in spec.volumes.iter().flatten() {
         found.volume(volume);
@@ -93,36 +106,41 @@ pub fn needs(spec: &PodSpec) -> BTreeSet<Need> {
     found.needs
 }
 
-#[derive(Default)]
 struct Found {
     needs: BTreeSet<Need>,
+    /// Without what is optional.
+    required_only: bool,
 }
 
 impl Found {
-    fn config_map(&mut self, name: &str) {
-        self.needs.extend(Need::new(Kind::ConfigMap, name));
+    fn config_map(&mut self, name: &str, optional: Option<bool>) {
+        self.add(Kind::ConfigMap, name, optional);
     }
 
-    fn secret(&mut self, name: &str) {
-        self.needs.extend(Need::new(Kind::Secret, name));
+    fn secret(&mut self, name: &str, optional: Option<bool>) {
+        self.add(Kind::Secret, name, optional);
+    }
+
+    fn add(&mut self, kind: Kind, name: &str, optional: Option<bool>) {
+        if !(self.required_only && optional == Some(true)) {
+            self.needs.extend(Need::new(kind, name));
+        }
     }
 
     fn local(&mut self, reference: Option<&LocalObjectReference>) {
         if let Some(reference) = reference {
-            self.secret(&reference.name);
+            self.secret(&reference.name, None);
         }
     }
 
     fn volume(&mut self, volume: &Volume) {
         if let Some(source) = &volume.config_map {
-            self.config_map(&source.name);
+            self.config_map(&source.name, source.optional);
         }
-        if let Some(name) = volume
-            .secret
-            .as_ref()
-            .and_then(|source| source.secret_name.as_ref())
+        if let Some(source) = &volume.secret
+            && let Some(name) = &source.secret_name
         {
-            self.secret(name);
+            self.secret(name, source.optional);
         }
         for source in volume
             .projected
@@ -156,16 +174,16 @@ impl Found {
             self.local(source.secret_ref.as_ref());
         }
         if let Some(source) = &volume.azure_file {
-            self.secret(&source.secret_name);
+            self.secret(&source.secret_name, None);
         }
     }
 
     fn projection(&mut self, source: &VolumeProjection) {
         if let Some(source) = &source.config_map {
-            self.config_map(&source.name);
+            self.config_map(&source.name, source.optional);
         }
         if let Some(source) = &source.secret {
-            self.secret(&source.name);
+            self.secret(&source.name, source.optional);
         }
     }
 
@@ -176,18 +194,18 @@ impl Found {
             .filter_map(|it| it.value_from.as_ref())
         {
             if let Some(key) = &source.config_map_key_ref {
-                self.config_map(&key.name);
+                self.config_map(&key.name, key.optional);
             }
             if let Some(key) = &source.secret_key_ref {
-                self.secret(&key.name);
+                self.secret(&key.name, key.optional);
             }
         }
         for source in env_from.into_iter().flatten() {
             if let Some(source) = &source.config_map_ref {
-                self.config_map(&source.name);
+                self.config_map(&source.name, source.optional);
             }
             if let Some(source) = &source.secret_ref {
-                self.secret(&source.name);
+                self.secret(&source.name, source.optional);
             }
         }
     }
@@ -280,6 +298,42 @@ mod tests {
             "Secret/volume",
         ];
         assert_eq!(got, want);
+    }
+
+    #[test]
+    fn what_a_pod_can_do_without_is_not_required() {
+        let optional = |name: &str| json!({ "name": name, "optional": true });
+        let key = |name: &str| json!({ "name": name, "key": "k", "optional": true });
+        let spec = json!({
+            "imagePullSecrets": [{ "name": "pull" }],
+            "containers": [{
+                "name": "c",
+                "env": [
+                    { "name": "A", "valueFrom": { "configMapKeyRef": key("a") } },
+                    { "name": "B", "valueFrom": { "secretKeyRef": key("a") } },
+                    { "name": "C", "valueFrom": { "secretKeyRef": { "name": "c", "key": "k" } } },
+                ],
+                "envFrom": [
+                    { "configMapRef": optional("b") },
+                    { "secretRef": optional("b") },
+                    { "configMapRef": { "name": "both", "optional": false } },
+                ],
+            }],
+            "volumes": [
+                { "name": "a", "configMap": optional("both") },
+                { "name": "b", "secret": { "secretName": "d", "optional": true } },
+                { "name": "c", "projected": { "sources": [
+                    { "configMap": optional("e") },
+                    { "secret": optional("e") },
+                    { "secret": { "name": "f" } },
+                ] } },
+                { "name": "d", "csi": { "driver": "x", "nodePublishSecretRef": { "name": "g" } } },
+            ],
+        });
+        let spec: PodSpec = serde_json::from_value(spec).unwrap();
+        let got: Vec<_> = required(&spec).iter().map(ToString::to_string).collect();
+        assert_eq!(got, ["ConfigMap/both", "Secret/c", "Secret/f", "Secret/g"]);
+        assert_eq!(needs(&spec).len(), 12);
     }
 
     #[test]

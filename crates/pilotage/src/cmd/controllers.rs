@@ -213,6 +213,7 @@ pub(crate) fn start(
         let (client, registry, events) = (client.clone(), registry.clone(), events.clone());
         let (leadership, token) = (leadership.clone(), token.clone());
         let (proxies, kinds) = (proxies.clone(), kinds.clone());
+        let untold = follow::count_untold(process.metrics(part));
         async move {
             let cluster = cluster_uid(&client).await?;
             let with = Unfollowed {
@@ -222,6 +223,7 @@ pub(crate) fn start(
                 leadership,
                 events,
                 kinds,
+                untold,
             };
             follow::tell_unfollowed(with, token).await;
             Ok::<_, identity::IdentityError>(())

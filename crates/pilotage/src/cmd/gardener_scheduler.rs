@@ -1,6 +1,6 @@
 //! `pilotage gardener-scheduler`: wiring of the scheduler of Shoots, by the configuration file of gardener-scheduler.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use pilotage_gardener::DEFAULT_SCHEDULER;
@@ -101,20 +101,11 @@ fn kubeconfig(args: &Args, config: &SchedulerConfiguration) -> Option<PathBuf> {
     })
 }
 
-/// All addresses: of both families, unless the machine has no IPv6.
-fn everywhere() -> IpAddr {
-    let any = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0);
-    match TcpListener::bind(any) {
-        Ok(_) => Ipv6Addr::UNSPECIFIED.into(),
-        Err(_) => Ipv4Addr::UNSPECIFIED.into(),
-    }
-}
-
 /// No address is all of them.
 fn address(path: &Path, field: &str, server: &Server) -> Result<SocketAddr, Error> {
     let given = &server.bind_address;
     let address = match given.as_str() {
-        "" => everywhere(),
+        "" => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         text => text.parse().map_err(|_| {
             let text = format!("{field}.bindAddress: expected an IP address, found {given:?}");
             wrong(path, text)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pilotage_clusters::{Registry, TargetArgs, cluster_uid, identity};
+use pilotage_clusters::{Kept, Registry, TargetArgs, cluster_uid, identity};
 use pilotage_controllers::{ask, fleet::FleetMetrics, target};
 use pilotage_dashboard::Dashboard;
 use pilotage_proxy::{Configuration, board::Board, profile::profiles};
@@ -114,6 +114,11 @@ pub(crate) fn start(
         Driver::new(options, process.metrics(part)).map_err(Error::start(part))?;
     let mut options = targets.to_options(part.name(), &[]);
     options.unthrottled = Some(process.unthrottled(part.name())?);
+    let readable = configuration.readable();
+    options.kept = Kept {
+        labels: readable.labels().clone(),
+        annotations: readable.annotations().clone(),
+    };
     let registry = Registry::start(&client, options, &token);
     let metrics = FleetMetrics::register(process.metrics(part), registry.clone());
     let counts = ask::AskMetrics::register(process.metrics(part));

@@ -51,7 +51,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
         let left = read(installed.client()).await;
         let left = left.map_err(UninstallError::from)?;
         super::print(&left.report())?;
-        return match left.verdict() {
+        return match left.verdict(&installed.reach()) {
             Some(verdict) => Err(UninstallError::Left(verdict).into()),
             None => Ok(()),
         };

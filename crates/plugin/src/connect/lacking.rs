@@ -13,7 +13,7 @@ use super::Work;
 use crate::rights;
 
 /// Lease of the source's controllers, which say there what follows.
-const LEASE: &str = "pilotage-controllers";
+pub(crate) const LEASE: &str = "pilotage-controllers";
 
 impl Work {
     /// What is to be said of it, as far as one may read it.

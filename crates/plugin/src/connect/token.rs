@@ -7,7 +7,7 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 use pilotage_api::token::{Token as Claims, TokenLife};
-use pilotage_runtime::call::{CALL_LIMIT, find, within};
+use pilotage_runtime::call::{CALL_LIMIT, Failure, find, within};
 
 use super::Work;
 use crate::error::Error;
@@ -78,28 +78,44 @@ impl Work {
         Ok(())
     }
 
-    /// What was given out for an account is good until its end, or the account's.
+    /// What was given out for an account is good until its end, or the account's. The next one is made at once: until
+    /// then the source has no token, and the target's controllers may be down. One that isn't there was deleted by a
+    /// command that was interrupted.
     async fn new_account(&self) -> Result<(), Error> {
         let name = &self.connection.source_name;
         let accounts: Api<ServiceAccount> = self.target.api(self.connection.place());
         let there = accounts.get_metadata(name);
         let there = find(CALL_LIMIT, there, "serviceaccounts", name).await;
         let there = there.map_err(self.target.failed(format!("read ServiceAccount {name}")))?;
-        let Some(old) = there.and_then(|it| it.metadata.uid) else {
-            return Ok(());
-        };
+        let old = there.map(|it| it.metadata);
+        let anew = self.connection.account_anew(old.as_ref());
+        let anew = serde_json::from_value(anew);
+        let anew: ServiceAccount = anew.map_err(|error| Error::Render(error.to_string()))?;
+        let old = old.and_then(|it| it.uid);
         progress(&format!(
             "target: ServiceAccount {name} is made anew, so that its tokens are void"
         ));
-        let params = only(Some(old.clone()));
-        let deleted = within(CALL_LIMIT, accounts.delete(name, &params)).await;
-        deleted.map_err(self.target.failed(format!("delete ServiceAccount {name}")))?;
+        if old.is_some() {
+            let deleted = within(CALL_LIMIT, accounts.delete(name, &only(old.clone()))).await;
+            deleted.map_err(self.target.failed(format!("delete ServiceAccount {name}")))?;
+        }
+        let params = PostParams {
+            field_manager: Some(plan::MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        match within(CALL_LIMIT, accounts.create(&params, &anew)).await {
+            Ok(_) => return Ok(()),
+            // The target's controllers were faster, or a finalizer keeps the old one.
+            Err(error) if error.kind() == Failure::AlreadyExists => {}
+            Err(error) => {
+                let what = format!("make ServiceAccount {name}");
+                return Err(self.target.failed(what)(error));
+            }
+        }
         let look = |account: Option<&ServiceAccount>| {
             let meta = account.map(|it| &it.metadata);
             match meta {
-                Some(meta) if meta.uid.as_ref() != Some(&old) && plan::is_of_a_source(meta) => {
-                    Shows::Done
-                }
+                Some(meta) if meta.uid != old && plan::is_of_a_source(meta) => Shows::Done,
                 _ => Shows::Yet("it hasn't been made anew".to_owned()),
             }
         };

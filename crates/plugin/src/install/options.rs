@@ -75,6 +75,16 @@ impl Options {
         }
     }
 
+    /// The kinds that follow. Ingresses bring Services along.
+    pub(crate) fn follows(&self) -> Vec<&'static str> {
+        let follow = self.follow.iter().flat_map(|it| &it.0);
+        let mut kinds: Vec<_> = follow.filter_map(|it| rights::kind(*it)).collect();
+        if kinds.contains(&"ingresses") {
+            kinds.push("services");
+        }
+        kinds
+    }
+
     /// Turns it on in the chart's objects.
     pub(crate) fn apply(&self, objects: &mut Vec<Value>, roles: &[Value]) {
         with_roles(objects, roles);

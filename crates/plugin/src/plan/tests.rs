@@ -173,6 +173,29 @@ fn a_token_that_ends_comes_with_the_right_to_renew_it_and_no_other_one() {
 }
 
 #[test]
+fn an_account_that_is_made_anew_is_whose_it_was() {
+    let anew = |by: Option<&str>| {
+        let old = by.map(|by| ObjectMeta {
+            labels: Some([(MANAGED_BY.to_owned(), by.to_owned())].into()),
+            ..ObjectMeta::default()
+        });
+        connection(Some("shop")).account_anew(old.as_ref())
+    };
+    let of = |by: &str| {
+        let labels = json!({ "app.kubernetes.io/managed-by": by });
+        let metadata = json!({ "name": "london", "namespace": "shop", "labels": labels });
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata })
+    };
+    for (old, want) in [
+        (Some("pilotage"), "pilotage"),
+        (Some("kubectl-pilotage"), "kubectl-pilotage"),
+        (None, "pilotage"),
+    ] {
+        assert_eq!(anew(old), of(want), "{old:?}");
+    }
+}
+
+#[test]
 fn all_namespaces_have_it_at_home() {
     let it = connection(None);
     let account = json!({ "name": "london", "namespace": "pilotage" });
@@ -229,7 +252,7 @@ fn what_is_missing_is_told_once_a_resource() {
     assert_eq!(
         ends.get(2..).unwrap(),
         [
-            "get/list/watch/delete serviceaccounts of namespace shop",
+            "get/list/watch/create/delete serviceaccounts of namespace shop",
             "get/delete roles of namespace shop",
             "get/delete rolebindings of namespace shop",
         ]
@@ -237,7 +260,7 @@ fn what_is_missing_is_told_once_a_resource() {
     for (doing, secrets, accounts) in [
         (once, "get", "get"),
         (CONNECT, "get/delete", "get"),
-        (anew, "get/delete", "get/list/watch/delete"),
+        (anew, "get/delete", "get/list/watch/create/delete"),
     ] {
         assert_eq!(
             listed(&renewed(Some("shop")).needs(Side::Target, doing)),

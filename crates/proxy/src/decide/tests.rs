@@ -3,6 +3,7 @@
 mod evictions;
 mod lost;
 mod migrated;
+mod unasked;
 mod unreserved;
 mod waves;
 mod what_if;
@@ -142,6 +143,15 @@ fn is_record(plan: &Plan, want: &str) -> bool {
 
 fn is_delete(plan: &Plan, want: &str) -> bool {
     matches!(plan.actions.as_slice(), [Action::DeleteChaperon { uid, .. }] if uid == want)
+}
+
+/// What is deleted unless the record names it, by UID.
+fn cleared(plan: &Plan) -> Vec<&str> {
+    let cleared = plan.actions.iter().filter_map(|action| match action {
+        Action::DeleteUnlessRecorded { uid, .. } => Some(uid.as_str()),
+        _ => None,
+    });
+    cleared.collect()
 }
 
 fn is_give_up(plan: &Plan, want: &str) -> bool {
@@ -420,22 +430,6 @@ fn a_delegate_that_is_seen_behind_another_virtual_node_too_is_no_leftover() {
 }
 
 #[test]
-fn one_grant_without_a_record_is_adopted_and_several_are_cleared() {
-    let mut one = Scene::new().with(chaperon("a", "ua").granted(2));
-    assert!(is_record(&one.step(), "a/ua/2"));
-    let mut two = Scene::new()
-        .with(chaperon("a", "ua").granted(1))
-        .with(chaperon("b", "ub").granted(1));
-    let plan = two.step();
-    assert_eq!(plan.actions.len(), 2);
-    assert!(
-        plan.actions
-            .iter()
-            .all(|a| matches!(a, Action::DeleteUnlessRecorded { .. }))
-    );
-}
-
-#[test]
 fn a_damaged_record_stops_everything_until_someone_looks() {
     let mut scene = Scene::new().with(chaperon("a", "ua").reserved(1));
     scene.proxy.record = RecordState::Damaged("x".parse::<Record>().unwrap_err());
@@ -450,6 +444,29 @@ fn a_pod_without_manifest_is_told_why_it_waits() {
     scene.proxy.has_manifest = false;
     let plan = scene.step();
     assert_eq!((plan.tell, plan.actions), (Some(Note::NoManifest), vec![]));
+}
+
+#[test]
+fn a_pod_of_which_it_isnt_known_where_it_may_run_is_told_so_and_goes_nowhere() {
+    for (left_out, waits) in [
+        (LeftOut::Words, false),
+        (LeftOut::Rules, true),
+        (LeftOut::Finalizers, true),
+    ] {
+        let mut scene = Scene::new();
+        scene.proxy.left_out = left_out;
+        let plan = scene.step();
+        assert_eq!(plan.tell == Some(Note::TooHeavy), waits, "{left_out:?}");
+        assert_eq!(plan.actions.is_empty(), waits, "{left_out:?}");
+        // What was granted before is bound all the same.
+        let mut scene = Scene::new()
+            .recorded("a/ua/1")
+            .with(chaperon("a", "ua").granted(1).bound());
+        scene.proxy.left_out = left_out;
+        let plan = scene.step();
+        let binds = |action: &Action| matches!(action, Action::BindProxy { .. });
+        assert!(plan.actions.iter().any(binds), "{left_out:?}");
+    }
 }
 
 #[test]
@@ -582,19 +599,6 @@ fn a_reservation_on_a_node_that_no_longer_suits_keeps_nobody_from_asking() {
     let mut scene = Scene::new().with(chaperon("a", "ua").reserved(1));
     scene.ranking.remove(0);
     assert_eq!(asked(&scene.step()), ["b", "c", "d"]);
-}
-
-#[test]
-fn a_grant_that_is_being_cleared_is_not_adopted() {
-    let mut scene = Scene::new()
-        .with(chaperon("a", "ua").granted(1))
-        .with(chaperon("b", "ub").granted(1).ending());
-    let plan = scene.step();
-    assert!(matches!(
-        plan.actions.as_slice(),
-        [Action::DeleteUnlessRecorded { uid, .. }] if uid == "ua"
-    ));
-    assert!(matches!(plan.gate, Gate::Closed(_)));
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Pods without a record that Admiralty may have granted: its scheduler, swapped for ours, wrote its choice on the
-//! chaperon alone. What it chose is found out, and recorded, before anybody else is asked.
+//! chaperon alone. What it chose is found out, and recorded, before anybody else is asked. Of pods that are recorded
+//! first no target's word for a grant is believed.
 
 use pilotage_api::record::Record;
 
-use super::{Observed, clear_leftovers, failed_choice};
+use super::{Observed, clear_leftovers, delete, failed_choice};
 use crate::{
     class::Class,
+    kept::LeftOut,
     lost::{Waits, Worth, unlisted, worth},
     memory::Memory,
     plan::{Action, Note, Plan},
@@ -39,8 +41,17 @@ pub(super) fn see(memory: &mut Memory, proxy: &ProxyView, chaperons: &[ChaperonV
 
 /// What to do first for a pod without record and place; `None`: nobody was granted it.
 pub(super) fn unplaced(observed: &Observed<'_>) -> Option<Plan> {
+    let proxy = observed.proxy;
+    // Nobody was given it, whatever a target shows: a question is for nobody, and our finalizer comes with the record.
+    // If this view of the pod is old, a record is refused for its version.
+    if proxy.what_if || proxy.recorded && !proxy.has_finalizer() {
+        return None;
+    }
     let all = observed.chaperons.iter();
-    let granted: Vec<_> = all.filter(|c| is_granted(observed.proxy, c)).collect();
+    let granted: Vec<_> = all.filter(|c| is_granted(proxy, c)).collect();
+    if proxy.is_recorded_first() {
+        return without_its_record(observed, &granted);
+    }
     let ending = granted.iter().any(|c| c.class == Class::Ending);
     if granted.len() > 1 || ending {
         // Which of them may run is unknown: all go, and the choice is made anew when they are gone.
@@ -56,6 +67,41 @@ pub(super) fn unplaced(observed: &Observed<'_>) -> Option<Plan> {
         open.then(|| waits_for_lists(observed)).flatten()
     });
     first.or_else(|| Some(adopt(observed, only?)))
+}
+
+/// Our finalizer says that there may have been a record, which somebody took away: what is shown as granted may run. It
+/// isn't kept on a target's word, and ends before anybody else is asked.
+fn without_its_record(observed: &Observed<'_>, granted: &[&ChaperonView]) -> Option<Plan> {
+    let mut plan = Plan::closed(Note::Settled);
+    let mut nodes = Vec::new();
+    for chaperon in granted {
+        if is_waited_for(observed, &chaperon.node, &mut plan) {
+            nodes.push(chaperon.node.clone());
+        }
+        if chaperon.class == Class::Missing {
+            plan.actions.push(delete(chaperon, None));
+        }
+    }
+    if nodes.is_empty() {
+        return None;
+    }
+    plan.gate = Plan::closed(Note::Asked(nodes)).gate;
+    clear_leftovers(observed, None, &mut plan);
+    Some(failed_choice(
+        plan,
+        "a target shows a grant without a record",
+    ))
+}
+
+/// Whether nobody has given this target up; when it will be, the plan looks again.
+fn is_waited_for(observed: &Observed<'_>, node: &str, plan: &mut Plan) -> bool {
+    let (proxy, targets) = (observed.proxy, observed.targets);
+    match worth(proxy, node, targets, Waits::default(), observed.now) {
+        Worth::GivenUp => return false,
+        Worth::Until(at) => plan.wake(at),
+        Worth::Stands => {}
+    }
+    true
 }
 
 /// A grant without a record is what a plain scheduler, swapped for ours, has left: it is kept.
@@ -79,27 +125,15 @@ fn record(observed: &Observed<'_>, chaperon: &ChaperonView) -> Action {
 
 /// Others that Admiralty granted are gone, and their pods may not be.
 fn unproved(observed: &Observed<'_>, only: Option<&ChaperonView>) -> Option<Plan> {
-    let Observed {
-        proxy,
-        targets,
-        memory,
-        now,
-        ..
-    } = *observed;
     let is_only = |node: &str, uid: &str| only.is_some_and(|c| c.node == node && c.uid == uid);
     let mut plan = Plan::closed(Note::Settled);
     let mut nodes = Vec::new();
-    for (node, uid, name) in memory.plain() {
-        if is_only(node, uid) {
+    for (node, uid, name) in observed.memory.plain() {
+        if is_only(node, uid) || !is_waited_for(observed, node, &mut plan) {
             continue;
         }
-        match worth(proxy, node, targets, Waits::default(), now) {
-            Worth::GivenUp => continue,
-            Worth::Until(at) => plan.wake(at),
-            Worth::Stands => {}
-        }
         nodes.push(node.to_owned());
-        if targets.is_reachable(node) {
+        if observed.targets.is_reachable(node) {
             plan.actions.push(Action::ConfirmGone {
                 node: node.to_owned(),
                 name: name.to_owned(),
@@ -111,8 +145,7 @@ fn unproved(observed: &Observed<'_>, only: Option<&ChaperonView>) -> Option<Plan
     if nodes.is_empty() {
         return None;
     }
-    let gate = Plan::closed(Note::Asked(nodes)).gate;
-    let plan = Plan { gate, ..plan };
+    plan.gate = Plan::closed(Note::Asked(nodes)).gate;
     Some(failed_choice(
         plan,
         "a target that was granted the pod may still run it",
@@ -121,12 +154,8 @@ fn unproved(observed: &Observed<'_>, only: Option<&ChaperonView>) -> Option<Plan
 
 /// Not all targets have told whom Admiralty granted what.
 fn waits_for_lists(observed: &Observed<'_>) -> Option<Plan> {
-    let proxy = observed.proxy;
-    if proxy.is_recorded_first() {
-        return None;
-    }
     let waits = |_: &str| Waits::default();
-    let (node, until) = unlisted(proxy, observed.targets, waits, observed.now)?;
+    let (node, until) = unlisted(observed.proxy, observed.targets, waits, observed.now)?;
     let mut plan = Plan::closed(Note::Unlisted(node.to_owned()));
     if let Some(at) = until {
         plan.wake(at);
@@ -140,6 +169,9 @@ pub(super) fn placed(observed: &Observed<'_>) -> Option<Action> {
     let proxy = observed.proxy;
     let node = proxy.node_name.as_deref()?;
     if proxy.ending || !proxy.has_manifest || proxy.record != RecordState::Absent {
+        return None;
+    }
+    if proxy.left_out >= LeftOut::Finalizers {
         return None;
     }
     let all = observed.chaperons.iter();

@@ -127,6 +127,36 @@ fn of_a_delegate_that_says_too_much_nothing_is_copied_and_nothing_ends() {
 }
 
 #[test]
+fn what_isnt_known_of_a_heavy_pod_is_compared_with_nothing_and_nothing_ends() {
+    let mut scene = Scene::placed("a/ua/1").with(chaperon("a", "ua").granted(1).bound());
+    if let Some(proxy) = &mut scene.proxy {
+        proxy.left_out = LeftOut::Words;
+    }
+    let plan = scene.step();
+    assert_eq!(plan.actions, []);
+    let told = plan.tell.unwrap();
+    assert!(told.contains("too much memory"), "{told}");
+    // That its delegate is gone is seen as of any other.
+    let missing = chaperon("a", "ua").granted(1).bound().missing();
+    scene.chaperons = vec![missing.build()];
+    assert_eq!(deletes(&scene.step()), ["ua"]);
+}
+
+#[test]
+fn finalizers_that_arent_known_are_not_written_over() {
+    for (left_out, goes) in [(LeftOut::Rules, true), (LeftOut::Finalizers, false)] {
+        let mut scene = Scene::ending(None);
+        if let Some(proxy) = &mut scene.proxy {
+            proxy.left_out = left_out;
+        }
+        let plan = scene.step();
+        let removes = |action: &Action| matches!(action, Action::RemoveFinalizer { .. });
+        assert_eq!(plan.actions.iter().any(removes), goes, "{left_out:?}");
+        assert_eq!(plan.tell.is_none(), goes, "{:?}", plan.tell);
+    }
+}
+
+#[test]
 fn a_leftover_of_a_placed_pod_is_released_unless_the_scheduler_does_it_first() {
     let mut scene = Scene::placed("a/ua/1")
         .with(chaperon("a", "ua").granted(1).bound())

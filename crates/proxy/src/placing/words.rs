@@ -46,6 +46,16 @@ impl Readable {
         readable
     }
 
+    /// Keys of labels in which rules find costs.
+    pub const fn labels(&self) -> &BTreeSet<String> {
+        &self.labels
+    }
+
+    /// Keys of such annotations.
+    pub const fn annotations(&self) -> &BTreeSet<String> {
+        &self.annotations
+    }
+
     /// What of a Target's labels and annotations is read.
     pub fn words(&self, labels: &Labels, annotations: &Labels) -> Words {
         let own = [keys::REGION, keys::ZONES, keys::CLOUD_PROVIDER];

@@ -248,6 +248,17 @@ fn authority(name: &str) -> (String, rcgen::Certificate, rcgen::KeyPair) {
 }
 
 #[tokio::test]
+async fn clients_may_come_by_either_family() {
+    let (at, limits) = ("[::]:0".parse().unwrap(), ServeLimits::default());
+    let server = TlsServer::bind(at, &Certificates::new(), limits).await;
+    let server = server.unwrap();
+    for ip in own_addresses() {
+        let client = TcpStream::connect((ip, server.local_addr().port())).await;
+        assert!(client.is_ok(), "{ip}: {client:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_a_client_shows_goes_along_if_an_authority_has_signed_it() {
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let certificates = Certificates::new();

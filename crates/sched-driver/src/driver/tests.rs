@@ -20,6 +20,7 @@ use super::*;
 use crate::feed::Sink;
 use crate::test_server::server;
 
+mod evictions;
 mod extensions;
 
 /// Plugin and observer: panics for pod `bad` at one point, and else agrees with everything.

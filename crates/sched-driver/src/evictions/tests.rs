@@ -1,6 +1,7 @@
 //! What is asked of the API server, and what its answers mean.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pilotage_sched::PodInfo;
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ fn victim(status: &Value) -> PodInfo {
 
 async fn outcome(answers: &[(u16, Value)]) -> (Result<Done, Failure>, Vec<String>) {
     let (client, asked) = server(answers);
-    let done = delete(client, &victim(&json!({})), "why").await;
+    let done = delete(client, &victim(&json!({})), "why", &|| true).await;
     let asked = std::mem::take(&mut *asked.lock().unwrap());
     let asked = asked.into_iter().map(|(what, _)| what);
     (done.map_err(|error| error.kind()), asked.collect())
@@ -37,7 +38,8 @@ const GET: &str = "GET /api/v1/namespaces/ns/pods/victim";
 #[tokio::test]
 async fn a_pod_is_marked_and_then_deleted_by_its_uid() {
     let (client, asked) = server(&[(200, object("u")), (200, object("u"))]);
-    let done = delete(client, &victim(&json!({})), "why").await.unwrap();
+    let victim = victim(&json!({}));
+    let done = delete(client, &victim, "why", &|| true).await.unwrap();
     assert_eq!(done, Done::Evicted);
     let asked = asked.lock().unwrap();
     let [(patch, marked), (delete, options)] = &asked[..] else {
@@ -100,19 +102,55 @@ async fn a_pod_that_has_gone_needs_no_eviction() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writing_the_condition_is_tried_again_where_that_may_help() {
+async fn both_requests_are_made_again_where_that_may_help() {
     let ok = || (200, object("u"));
+    let conflict = || error(409, "Conflict");
+    let forbidden = || error(403, "Forbidden");
     let unavailable = || error(503, "ServiceUnavailable");
-    let answers = [unavailable(), error(409, "Conflict"), ok(), ok(), ok()];
+    // Nobody knows what an answer means that can't be read.
+    let unreadable = (200, json!("junk"));
+    let throttled = error(429, "TooManyRequests");
+    for failed in [unavailable(), throttled, unreadable] {
+        let answers = [failed.clone(), ok(), failed, ok()];
+        let (done, asked) = outcome(&answers).await;
+        assert_eq!(done, Ok(Done::Evicted), "{answers:?}");
+        assert_eq!(asked, [PATCH, PATCH, DELETE, DELETE]);
+    }
+    // It is still there, and the same.
+    let answers = [conflict(), ok(), ok(), conflict(), ok(), ok()];
     let (done, asked) = outcome(&answers).await;
     assert_eq!(done, Ok(Done::Evicted));
-    assert_eq!(asked, [PATCH, PATCH, GET, PATCH, DELETE]);
-    let answers = [unavailable(), unavailable(), unavailable(), unavailable()];
+    assert_eq!(asked, [PATCH, GET, PATCH, DELETE, GET, DELETE]);
+    // But not for ever, and a refusal stays one.
+    let tries = TRIES as usize;
+    let mut answers: Vec<_> = std::iter::repeat_n(unavailable(), tries).collect();
     let (done, asked) = outcome(&answers).await;
-    assert_eq!((done, asked.len()), (Err(Failure::Server), 4));
-    // A refusal stays one, and so does a deletion that failed.
-    let (done, asked) = outcome(&[error(403, "Forbidden")]).await;
+    assert_eq!((done, asked.len()), (Err(Failure::Server), tries));
+    answers.insert(0, ok());
+    let (done, asked) = outcome(&answers).await;
+    assert_eq!((done, asked.len()), (Err(Failure::Server), tries + 1));
+    let (done, asked) = outcome(&[forbidden()]).await;
     assert_eq!((done, asked.len()), (Err(Failure::Forbidden), 1));
-    let (done, asked) = outcome(&[ok(), unavailable()]).await;
-    assert_eq!((done, asked.len()), (Err(Failure::Server), 2));
+    let (done, asked) = outcome(&[ok(), forbidden()]).await;
+    assert_eq!((done, asked.len()), (Err(Failure::Forbidden), 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_asked_before_each_request_whether_it_may_be_made() {
+    let ok = || (200, object("u"));
+    let unavailable = || error(503, "ServiceUnavailable");
+    let answers = [unavailable(), ok(), unavailable(), ok()];
+    let all = [PATCH, PATCH, DELETE, DELETE];
+    for allowed in 0..=all.len() {
+        let (client, asked) = server(&answers);
+        let times = AtomicUsize::new(0);
+        let may = || times.fetch_add(1, Ordering::Relaxed) < allowed;
+        let done = delete(client, &victim(&json!({})), "why", &may).await;
+        let is_all = allowed == all.len();
+        let wanted = if is_all { Done::Evicted } else { Done::Left };
+        assert_eq!(done.unwrap(), wanted, "{allowed}");
+        let asked = asked.lock().unwrap();
+        let asked = asked.iter().map(|(what, _)| what.as_str());
+        assert_eq!(asked.collect::<Vec<_>>(), all[..allowed]);
+    }
 }

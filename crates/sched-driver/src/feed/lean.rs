@@ -1,12 +1,24 @@
 //! What the scheduler never looks at is dropped before it is kept: of a large cluster's memory, most
 //! is field ownership, environments and probes. A property holds what is left against what plugins read.
+//!
+//! It is a list of what is dropped and no table of what stays, since observers read these objects, too: a field that is
+//! left off here costs memory, and no decision.
 
-use k8s_openapi::api::core::v1::{Container, Node, Pod};
+use k8s_openapi::api::core::v1::{Container, Node, Pod, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
+use pilotage_runtime::caught::caught;
 
 /// `kubectl apply` keeps a second copy of the object here.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Drops something from an object; what is left of it can be used if that panics.
+pub(super) fn dropping<K: Resource>(object: &mut K, drop: impl FnOnce(&mut K)) {
+    if let Err(panic) = caught(|| drop(object)) {
+        let name = object.meta().name.as_deref();
+        tracing::error!(name, panic, "an object is kept whole");
+    }
+}
 
 /// Drops from a pod what neither scheduling nor an event about it needs.
 pub(crate) fn pod(pod: &mut Pod) {
@@ -19,7 +31,21 @@ pub(crate) fn pod(pod: &mut Pod) {
             .for_each(container);
         // Debugging containers can't request resources.
         spec.ephemeral_containers = None;
+        if let Some(volumes) = &mut spec.volumes {
+            volumes.retain(|volume| !is_anywhere(volume));
+            volumes.shrink_to_fit();
+        }
     }
+}
+
+/// Whether any node has what the volume asks for.
+fn is_anywhere(volume: &Volume) -> bool {
+    volume.empty_dir.is_some()
+        || volume.config_map.is_some()
+        || volume.secret.is_some()
+        || volume.projected.is_some()
+        || volume.downward_api.is_some()
+        || volume.host_path.is_some()
 }
 
 /// Drops from any object what nobody looks at.
@@ -78,7 +104,10 @@ mod tests {
                     "resources": {"requests": {"cpu": "1"}},
                     "ports": [{"containerPort": 80, "hostPort": 80}],
                 }],
-                "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "p"}}],
+                "volumes": [
+                    {"name": "v", "persistentVolumeClaim": {"claimName": "p"}},
+                    {"name": "scratch", "emptyDir": {}},
+                ],
             },
         }))
         .unwrap();

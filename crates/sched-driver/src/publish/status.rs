@@ -15,6 +15,7 @@ use kube::api::{Api, Patch, PatchParams};
 use pilotage_runtime::backoff::{Backoff, dice};
 use pilotage_runtime::call::{CALL_LIMIT, Failure, within};
 use pilotage_runtime::caught::caught_async;
+use pilotage_runtime::lease::Leadership;
 use pilotage_sched::Nomination;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,7 @@ const RETRY: Backoff =
 #[derive(Clone)]
 pub(crate) struct StatusWriter {
     client: Client,
+    leadership: Leadership,
     wanted: Arc<Mutex<HashMap<String, Slot>>>,
     permits: Arc<Semaphore>,
     tasks: TaskTracker,
@@ -52,9 +54,10 @@ struct Slot {
 }
 
 impl StatusWriter {
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client, leadership: Leadership) -> Self {
         Self {
             client,
+            leadership,
             wanted: Arc::default(),
             permits: Arc::new(Semaphore::new(CONCURRENCY)),
             tasks: TaskTracker::new(),
@@ -151,6 +154,10 @@ impl StatusWriter {
         let _permit = self.permits.acquire().await.ok()?;
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
         for _ in 0..=CONFLICTS {
+            // It may have waited for its turn, for an answer, or for a pause to end.
+            if !self.leadership.is_leader() {
+                return None;
+            }
             let patch = status_patch(&pod, desired, Timestamp::now())?;
             let params = PatchParams::default();
             let patch = Patch::Strategic(patch);

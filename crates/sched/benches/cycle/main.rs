@@ -5,9 +5,9 @@
 //! others, and queued) to its node being assumed, as the oracle's is from the object to the assumed pod; of both the
 //! mean of all pods after some that warm up, and the median. Of a pod that preempts, both its attempts and what its
 //! victims' going costs in between. The profile is that of `pilotage scheduler`. Ratios are those of the same run, of
-//! means. It fails if an event that helps nobody costs more than it may, and, with `--strict`, if an aim is missed
-//! (`aims.rs`) of the lines that were measured. Arguments: `--oracle PATH`, `--strict`, and words that choose among the
-//! lines; words that no line has are a mistake.
+//! means. It fails if an event that helps nobody costs more than it may, and, with `--strict`, if an aim is missed of
+//! the lines that were measured: of cycles (`aims.rs`), or of events that help all (`waiting.rs`). Arguments:
+//! `--oracle PATH`, `--strict`, and words that choose among the lines; words that no line has are a mistake.
 
 // What can't be set up ends the bench.
 #![allow(clippy::expect_used)]
@@ -91,7 +91,8 @@ fn main() -> ExitCode {
     }
     println!("Ratios are theirs to ours with all nodes, and the last one to ours with the share.");
     failed |= !waiting::print(chosen);
-    let missed = aims::missed(&measured);
+    let mut missed = waiting::print_helping(chosen);
+    missed.extend(aims::missed(&measured));
     for aim in &missed {
         println!("missed: {aim}");
     }

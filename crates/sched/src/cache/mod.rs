@@ -34,11 +34,16 @@ pub enum PodSeen {
     /// It is new.
     Added,
     /// It was assumed, and the API server confirms it.
-    Confirmed,
+    Confirmed {
+        /// The pod as it was assumed.
+        old: Arc<PodInfo>,
+    },
     /// It was known on another node (`from`), assumed there or not: somebody else moved it.
     Moved {
         /// Where it was thought to be.
         from: NodeName,
+        /// The pod before.
+        old: Arc<PodInfo>,
     },
     /// It was known here.
     Updated {
@@ -108,16 +113,16 @@ impl Cache {
             self.place(pod, node.clone(), false);
             return PodSeen::Added;
         };
+        let old = known.pod.clone();
         let seen = if known.node != *node {
             PodSeen::Moved {
                 from: known.node.clone(),
+                old,
             }
         } else if known.assumed {
-            PodSeen::Confirmed
+            PodSeen::Confirmed { old }
         } else {
-            PodSeen::Updated {
-                old: known.pod.clone(),
-            }
+            PodSeen::Updated { old }
         };
         if known.node == *node && known.pod.equals_for_plugins(&pod) {
             known.assumed = false;

@@ -34,12 +34,11 @@ fn describe(node: &NodeInfo) -> String {
         pods.sort();
         pods
     };
-    let mut ports = node.used_ports().to_vec();
-    ports.sort();
     format!(
-        "{:?} {:?} {ports:?} {:?} {:?}",
+        "{:?} {:?} {:?} {:?} {:?}",
         sorted(node.pods()),
         node.requested(),
+        node.used_ports(),
         node.non_zero_requested(),
         node.allocatable(),
     )
@@ -160,10 +159,10 @@ fn the_watch_confirms_or_corrects() {
         }
     );
     let seen = cache.set_pod(pod("right").on("a").info(), &on("a"));
-    assert!(matches!(seen, PodSeen::Confirmed), "{seen:?}");
+    assert!(matches!(seen, PodSeen::Confirmed { .. }), "{seen:?}");
     let seen = cache.set_pod(pod("wrong").on("b").info(), &on("b"));
     assert!(
-        matches!(&seen, PodSeen::Moved { from } if *from == on("a")),
+        matches!(&seen, PodSeen::Moved { from, .. } if *from == on("a")),
         "{seen:?}"
     );
     let seen = cache.set_pod(pod("wrong").on("b").info(), &on("b"));

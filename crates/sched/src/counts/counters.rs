@@ -2,7 +2,7 @@
 //! first; from then on each pod that comes or goes changes only the counters of sets that it is in. Knows nothing of
 //! what the counts are for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::anchored::{Anchored, SelectorId};
@@ -31,6 +31,15 @@ pub(super) fn one_less(counts: &mut PodCounts, node: NodeId) {
         if counts[at].1 == 0 {
             counts.remove(at);
         }
+    }
+}
+
+/// Adds a node that comes after those in `counts`, with those of its pods that are in the set.
+fn add(counts: &mut PodCounts, set: &PodSet, node: NodeId, pods: &[Arc<PodInfo>]) {
+    let count = pods.iter().filter(|pod| set.contains(pod)).count();
+    if count > 0 {
+        // A node has far fewer pods.
+        counts.push((node, count as u32));
     }
 }
 
@@ -70,6 +79,10 @@ struct ByPlace {
 const MAX_PLACES: usize = 256;
 const MAX_SUMS: usize = 4;
 
+/// How many sets are counted in one pass: as many as a pod of a candidate may name, and few enough for what is counted
+/// to be small.
+pub(super) const AT_ONCE: usize = 64;
+
 /// Counters by set.
 #[derive(Debug)]
 pub(super) struct Counters {
@@ -101,6 +114,29 @@ impl Counters {
         }
     }
 
+    /// Counts the first [`AT_ONCE`] of these sets that aren't counted yet, in one pass over `pods`: all pods on nodes,
+    /// in ascending order of nodes.
+    pub(super) fn prepare<'a, 's>(
+        &mut self,
+        sets: impl Iterator<Item = &'s PodSet>,
+        pods: impl Iterator<Item = (NodeId, &'a [Arc<PodInfo>])>,
+    ) {
+        let mut seen = HashSet::new();
+        let new = sets.filter(|set| !self.by_set.contains_key(*set) && seen.insert(*set));
+        let mut new: Vec<_> = new.take(AT_ONCE).map(|it| (it, PodCounts::new())).collect();
+        if new.is_empty() {
+            return;
+        }
+        for (node, pods) in pods {
+            for (set, counts) in &mut new {
+                add(counts, set, node, pods);
+            }
+        }
+        for (set, counts) in new {
+            self.keep(set.clone(), Arc::new(counts));
+        }
+    }
+
     /// The counts of a set; `pods` are all pods on nodes, in ascending order of nodes, for a set that isn't counted
     /// yet.
     pub(super) fn count<'a>(
@@ -117,11 +153,7 @@ impl Counters {
         }
         let mut counts = PodCounts::new();
         for (node, pods) in pods {
-            let count = pods.iter().filter(|pod| set.contains(pod)).count();
-            if count > 0 {
-                // A node has far fewer pods.
-                counts.push((node, count as u32));
-            }
+            add(&mut counts, set, node, pods);
         }
         let counts = Arc::new(counts);
         self.keep(set.clone(), counts.clone());

@@ -38,6 +38,20 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// Counts what isn't counted yet of these sets, and finds the places of those of these labels that weren't asked
+    /// for yet, in one pass each: a pod or a node is looked at for all of them while it is at hand. `pods` and `nodes`
+    /// are all that there are.
+    pub(crate) fn prepare<'a, 's>(
+        &self,
+        sets: impl Iterator<Item = &'s PodSet>,
+        pods: impl Iterator<Item = (NodeId, &'a [Arc<PodInfo>])>,
+        keys: impl Iterator<Item = &'s str>,
+        nodes: impl Iterator<Item = (NodeId, &'a Labels)>,
+    ) {
+        lock(&self.places).prepare(keys, nodes);
+        lock(&self.counters).prepare(sets, pods);
+    }
+
     /// The counts of a set. Don't keep them beyond the cycle: as long as somebody has them, a change copies them.
     pub(crate) fn count<'a>(
         &self,

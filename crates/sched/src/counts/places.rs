@@ -18,6 +18,41 @@ pub(super) struct Places {
 }
 
 impl Places {
+    /// Finds the places of those of these labels that weren't asked for yet, in one pass over `nodes`: all of them with
+    /// their labels. Of very many labels the first ones.
+    pub(super) fn prepare<'a, 'k>(
+        &mut self,
+        keys: impl Iterator<Item = &'k str>,
+        nodes: impl Iterator<Item = (NodeId, &'a Labels)>,
+    ) {
+        let mut keys: Vec<_> = keys.take(MAX_KEYS).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let is_new = |key: &&str| !self.by_key.contains_key(*key);
+        let new = keys.iter().filter(|key| is_new(key)).count();
+        if new == 0 {
+            return;
+        }
+        if self.by_key.len().saturating_add(new) > MAX_KEYS {
+            self.forget();
+        }
+        keys.retain(|key| !self.by_key.contains_key(*key));
+        let mut new: Vec<_> = keys.iter().map(|key| (*key, Topology::default())).collect();
+        for (node, labels) in nodes {
+            for (key, topology) in &mut new {
+                topology.set(node, labels.get(*key).map(String::as_str));
+            }
+        }
+        let new = new.into_iter();
+        let new = new.map(|(key, topology)| (key.to_owned(), Arc::new(topology)));
+        self.by_key.extend(new);
+    }
+
+    fn forget(&mut self) {
+        self.by_key.clear();
+        self.version = self.version.saturating_add(1);
+    }
+
     /// The places of a label; `nodes` are all nodes with their labels, for a label that wasn't asked for yet.
     pub(super) fn topology<'a>(
         &mut self,
@@ -32,8 +67,7 @@ impl Places {
             topology.set(node, labels.get(key).map(String::as_str));
         }
         if self.by_key.len() >= MAX_KEYS {
-            self.by_key.clear();
-            self.version = self.version.saturating_add(1);
+            self.forget();
         }
         let topology = Arc::new(topology);
         self.by_key.insert(key.to_owned(), topology.clone());

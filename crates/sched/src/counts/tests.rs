@@ -85,7 +85,7 @@ fn kept(table: &NodeTable) -> String {
     told
 }
 
-/// The same from a table that never counted before.
+/// The same from a table that never counted before, and counts all at once.
 fn naive(table: &NodeTable) -> String {
     let mut anew = NodeTable::default();
     // Rows have to be the same ones: gaps are filled and removed again.
@@ -109,6 +109,8 @@ fn naive(table: &NodeTable) -> String {
             }
         }
     }
+    let sets = sets();
+    anew.prepare(sets.iter().chain(&sets), KEYS.into_iter().chain(KEYS));
     kept(&anew)
 }
 
@@ -256,6 +258,13 @@ fn places_of_nodes_that_have_gone_do_not_pile_up() {
     }
     for number in 0..500 {
         table.topology(&format!("key{number}"));
+    }
+    table.set_node(node("n").label("key99", "a").object());
+    for start in [0, 50, 400] {
+        let keys: Vec<_> = (start..start + 200).map(|it| format!("key{it}")).collect();
+        table.prepare(std::iter::empty(), keys.iter().map(|key| &**key));
+        let placed = keys.iter().filter(|key| table.topology(key).placed() == 1);
+        assert_eq!(placed.count(), usize::from(start < 100));
     }
 }
 

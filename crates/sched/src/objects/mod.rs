@@ -66,12 +66,13 @@ macro_rules! kinds {
                 &self.$store
             })*
 
-            /// Takes an object in; the event that it means.
-            pub(crate) fn apply(&mut self, object: Object) -> Result<Event, IdentityError> {
+            /// Takes an object in; the event that it means, if there is news in what stays of it.
+            pub(crate) fn apply(&mut self, object: Object) -> Result<Option<Event>, IdentityError> {
                 match object {
                     $(Object::$kind(new) => {
                         let (old, new) = keep(&mut self.$store, &new)?;
-                        Ok(event(Kind::$kind, old, Some(new)))
+                        let is_news = old.as_ref() != Some(&new);
+                        Ok(is_news.then(|| event(Kind::$kind, old, Some(new))))
                     })*
                 }
             }

@@ -5,7 +5,6 @@
 
 use crate::context::Context;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
-use crate::host_ports::clash;
 use crate::plugin::{EnqueueExtensions, Filter, HintReads, Plugin, PreFilter, PreFiltered};
 use crate::pod_info::PodInfo;
 use crate::state::CycleState;
@@ -36,7 +35,7 @@ impl EnqueueExtensions for NodePorts {
             EventObject::Pod {
                 old: Some(gone),
                 new: None,
-            } => Hint::queue_if(clash(&pod.needs.host_ports, &gone.needs.host_ports)),
+            } => Hint::queue_if(pod.needs.host_ports.clash_with(&gone.needs.host_ports)),
             _ => Hint::Queue,
         }
     }
@@ -63,7 +62,7 @@ impl PreFilter for NodePorts {
 
 impl Filter for NodePorts {
     fn filter(&self, _state: &CycleState, pod: &PodInfo, node: NodeView<'_>) -> Verdict {
-        if clash(&pod.needs.host_ports, node.used_ports()) {
+        if node.used_ports().clash_with(&pod.needs.host_ports) {
             return Err(Status::unschedulable(
                 "node(s) didn't have free ports for the requested pod ports",
             ));
@@ -80,6 +79,7 @@ impl Filter for NodePorts {
 mod tests {
     use super::NodePorts;
     use crate::event::{Actions, Event, EventResource, Hint};
+    use crate::host_ports::UsedPorts;
     use crate::plugin::{EnqueueExtensions, Filter, PreFilter, PreFiltered};
     use crate::state::CycleState;
     use crate::status::Code;
@@ -118,6 +118,32 @@ mod tests {
         }
         berth.remove_pod(&uid("a"));
         assert_eq!(told(&[("", "TCP", 80)], &berth), None, "it is gone");
+    }
+
+    #[test]
+    fn thousands_of_ports_are_looked_up_and_not_compared_with_each_other() {
+        let many = |name: &str, ip: &str| {
+            let ports = (1..=1_800).map(|port| (ip, "TCP", port));
+            at(name, &ports.collect::<Vec<_>>()).info()
+        };
+        let guest = |number: u8| many(&format!("guest-{number}"), &format!("10.0.0.{number}"));
+        let guests: Vec<_> = (0..50).map(guest).collect();
+        let waiting = many("waiting", "10.0.1.1");
+        let gone = Some(guests[0].clone());
+        let gone = Event::pod(EventResource::AssignedPod, Actions::DELETE, gone, None);
+        let mut berth = node("berth").info();
+        pilotage_absurd::bounded(|| {
+            for guest in &guests {
+                berth.add_pod(guest.clone());
+            }
+            let there = NodePorts.filter(&CycleState::new(), &waiting, berth.view());
+            assert!(there.is_ok(), "no port is on another's address");
+            assert_eq!(NodePorts.hint(&waiting, &gone), Hint::Skip);
+            for guest in &guests {
+                assert!(berth.remove_pod(&guest.uid).is_some());
+            }
+        });
+        assert_eq!(berth.used_ports(), &UsedPorts::default());
     }
 
     #[test]

@@ -30,9 +30,29 @@ pub const FREE_TOLERATIONS: usize = 16;
 /// Refuses pods with more than [`MOST_RULES`] rules, which kube-scheduler would try. What counts is each extended
 /// resource, each term about nodes or other pods, each spread constraint, and each label, expression and namespace that
 /// one of these names; an expression again with every [`VALUES_A_RULE`] values more; each toleration beyond
-/// [`FREE_TOLERATIONS`].
+/// [`FREE_TOLERATIONS`]; and where they are looked for, each host port.
 #[derive(Clone, Copy, Debug)]
-pub struct RuleLimit;
+pub struct RuleLimit {
+    looks_for_ports: bool,
+}
+
+impl RuleLimit {
+    /// For a profile with [`NodePorts`](super::NodePorts), or without.
+    pub const fn new(looks_for_ports: bool) -> Self {
+        Self { looks_for_ports }
+    }
+
+    fn says(self, rules: usize) -> String {
+        let counted = if self.looks_for_ports {
+            "resources, host ports"
+        } else {
+            "resources"
+        };
+        format!(
+            "pod has {rules} {counted} and rules about nodes and other pods, and may have {MOST_RULES}"
+        )
+    }
+}
 
 impl Plugin for RuleLimit {
     fn name(&self) -> PluginName {
@@ -53,16 +73,20 @@ impl PreFilter for RuleLimit {
         _state: &mut CycleState,
         pod: &PodInfo,
     ) -> Verdict<PreFiltered> {
-        let Some(rules) = too_many(pod) else {
-            return Ok(PreFiltered::Skip);
+        let ports = if self.looks_for_ports {
+            pod.needs.host_ports.len()
+        } else {
+            0
         };
-        Err(Status::unresolvable(format!(
-            "pod has {rules} resources and rules about nodes and other pods, and may have {MOST_RULES}"
-        )))
+        let rules = rules(pod).saturating_add(ports);
+        if rules > MOST_RULES {
+            return Err(Status::unresolvable(self.says(rules)));
+        }
+        Ok(PreFiltered::Skip)
     }
 }
 
-/// How many rules a pod has, if they are too many.
+/// How many rules a pod has, if they are too many whatever ports it wants.
 pub(crate) fn too_many(pod: &PodInfo) -> Option<usize> {
     Some(rules(pod)).filter(|rules| *rules > MOST_RULES)
 }
@@ -180,6 +204,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::test_objects::{PodBuilder, pod, with_context};
 
     /// What users read.
     const PROMISES: &str = include_str!("../../../../docs/promises.md");
@@ -190,8 +215,9 @@ mod tests {
 
     #[test]
     fn the_docs_have_these_limits() {
-        let line =
-            format!("| more than {MOST_RULES} resources and rules in all | refused by a candidate");
+        let line = format!(
+            "| more than {MOST_RULES} resources, host ports and rules in all | refused by a candidate"
+        );
         assert!(PROMISES.contains(&line), "{line}");
         for text in [
             format!("more than {MOST_RULES} of these in all"),
@@ -200,6 +226,25 @@ mod tests {
             assert!(CONSTRAINTS.contains(&text), "{text}");
         }
         assert_eq!(FREE_TOLERATIONS, 16, "the docs say: after the sixteenth");
+    }
+
+    #[test]
+    fn host_ports_count_where_they_are_looked_for() {
+        let refusal = |limit: RuleLimit, ports: i32| {
+            let wants = |pod: PodBuilder, number| pod.host_port("", "TCP", number);
+            let pod = (1..=ports).fold(pod("p"), wants).info();
+            let verdict = with_context(|cx| limit.pre_filter(cx, &mut CycleState::new(), &pod));
+            verdict.err().map(|refusal| refusal.to_string())
+        };
+        let told = "pod has 65 resources, host ports and rules about nodes and other pods, and may have 64";
+        for (looks_for_ports, ports, wanted) in [
+            (true, 64, None),
+            (true, 65, Some(told.to_owned())),
+            (false, 2_000, None),
+        ] {
+            let limit = RuleLimit::new(looks_for_ports);
+            assert_eq!(refusal(limit, ports), wanted, "{ports}");
+        }
     }
 
     fn counted(spec: &Value) -> usize {

@@ -146,10 +146,16 @@ impl ProfileBuilder {
         self.mandatory_pre_filter(Arc::new(UnknownConstraints::new(scheduler)))
     }
 
-    /// Adds [`RuleLimit`] as a mandatory plugin.
+    /// Adds [`RuleLimit`] as a mandatory plugin, for a profile that looks for no host ports.
     #[must_use]
     pub fn refusing_many_rules(self) -> Self {
-        self.mandatory_pre_filter(Arc::new(RuleLimit))
+        self.mandatory_pre_filter(Arc::new(RuleLimit::new(false)))
+    }
+
+    /// The same for a profile that does.
+    #[must_use]
+    pub fn refusing_many_rules_and_ports(self) -> Self {
+        self.mandatory_pre_filter(Arc::new(RuleLimit::new(true)))
     }
 
     /// Drops the plugin of this name from every point, whether it was added before or is added later.

@@ -332,6 +332,28 @@ impl Queue {
         }
     }
 
+    /// Others couldn't be evicted for a pod. It is tried again as if its try had failed by error, since no event may
+    /// ever bring it back, and after pauses that grow, since whoever refuses may do so again.
+    pub(crate) fn eviction_failed(&mut self, uid: &PodUid, now: Moment) {
+        if self.in_flight.contains(uid) {
+            self.in_flight.record(Happened::Activated(uid.clone()));
+            return;
+        }
+        let queued = self
+            .rejected_backoff
+            .remove(uid)
+            .or_else(|| self.failed_backoff.remove(uid))
+            .or_else(|| self.take_waiting(uid));
+        if let Some(mut queued) = queued {
+            queued.queued_at = now;
+            queued.failed_evictions = queued.failed_evictions.saturating_add(1);
+            // Each try that found whom to evict was a rejection, which ends the errors in a row.
+            let in_a_row = queued.consecutive_errors.saturating_add(1);
+            queued.consecutive_errors = in_a_row.max(queued.failed_evictions);
+            self.bring_back(queued, Worth::AfterBackoff, arrivals::EVICTED, now);
+        }
+    }
+
     /// Where a pod is; `None` if it isn't here.
     pub fn place(&self, uid: &PodUid) -> Option<Place> {
         if self.active.contains(uid) {

@@ -23,6 +23,8 @@ pub struct QueuedPod {
     pub rejections: u32,
     /// How often it failed by error since the last rejection.
     pub consecutive_errors: u32,
+    /// How often others couldn't be evicted for it.
+    pub(super) failed_evictions: u32,
     /// The plugins that rejected it last.
     pub rejected_by: BTreeSet<PluginName>,
     /// Those among them that wait for somebody else to act.
@@ -50,6 +52,7 @@ impl QueuedPod {
             attempts: 0,
             rejections: 0,
             consecutive_errors: 0,
+            failed_evictions: 0,
             rejected_by: BTreeSet::new(),
             pending_by: BTreeSet::new(),
             gate: None,

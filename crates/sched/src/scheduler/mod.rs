@@ -188,10 +188,10 @@ impl Scheduler {
     }
 
     /// An object beside pods and nodes, as its watch shows it: new, changed, or unchanged after a new list. How many
-    /// pods it brought back.
+    /// pods it brought back: none if what plugins read of it is as it was.
     pub fn apply(&mut self, object: Object, now: Moment) -> Result<usize, IdentityError> {
         let event = self.objects.apply(object)?;
-        Ok(self.queue.on_event(&event, now))
+        Ok(event.map_or(0, |event| self.queue.on_event(&event, now)))
     }
 
     /// An object beside pods and nodes is gone; how many pods that brought back.

@@ -12,8 +12,8 @@ use crate::pod_info::PodInfo;
 
 /// A pod that has to be deleted, so that another one finds room. As in kube-scheduler 1.36.3 (`framework/preemption`).
 ///
-/// Ask [`Scheduler::is_wanted`] when its turn comes, write the condition, delete it, record the event, and say how it
-/// went with [`Scheduler::evicted`]. Orders given out together may be carried out together.
+/// Write the condition, delete it, record the event, and say how it went with [`Scheduler::evicted`]. Ask
+/// [`Scheduler::is_wanted`] right before each request. Orders given out together may be carried out together.
 #[derive(Clone, Debug)]
 pub struct EvictionOrder {
     /// Names it.

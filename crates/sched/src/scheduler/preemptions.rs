@@ -38,6 +38,17 @@ struct Preemption {
     shuts: bool,
 }
 
+/// How a preemption ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// All its victims are going, or gone.
+    Made,
+    /// One of them can't be evicted.
+    Failed,
+    /// Nobody needs the room any more.
+    GivenUp,
+}
+
 /// All preemptions under way.
 #[derive(Debug, Default)]
 pub(super) struct Preemptions {
@@ -85,6 +96,8 @@ impl Scheduler {
         let Some(last) = others.pop() else {
             return;
         };
+        // Those whom it has evicted elsewhere may never end.
+        self.awaits_nobody(&preemptor.uid);
         self.orders.victims.push(victims.len());
         let number = self.preemptions.next;
         self.preemptions.next = number.saturating_add(1);
@@ -115,7 +128,7 @@ impl Scheduler {
         })
     }
 
-    /// An eviction was made, or failed: then its preemptor looks for another way.
+    /// An eviction was made, or failed: then its preemptor looks for another way, after a pause.
     pub fn evicted(&mut self, id: &EvictionId, succeeded: bool, now: Moment) {
         let Some(preemption) = self.preemptions.by_number.get_mut(&id.preemption) else {
             return;
@@ -126,7 +139,7 @@ impl Scheduler {
         if succeeded {
             self.proceed(id.preemption, now);
         } else {
-            self.end_preemption(id.preemption, false, now);
+            self.end_preemption(id.preemption, End::Failed, now);
         }
     }
 
@@ -150,7 +163,7 @@ impl Scheduler {
             |(number, known): (&u64, &Preemption)| (known.preemptor.uid == *uid).then_some(*number);
         let under_way = self.preemptions.by_number.iter().filter_map(of_pod);
         for number in under_way.collect::<Vec<_>>() {
-            self.end_preemption(number, false, now);
+            self.end_preemption(number, End::GivenUp, now);
         }
         self.awaits_nobody(uid);
         let pending = self.pending.get(uid);
@@ -180,7 +193,7 @@ impl Scheduler {
         }
         if let Some(last) = preemption.last.take() {
             if !self.pending.contains_key(&preemption.preemptor.uid) {
-                return self.end_preemption(number, false, now);
+                return self.end_preemption(number, End::GivenUp, now);
             }
             if self.evict(number, &last) {
                 let numbers = self.preemptions.by_last_victim.entry(last.clone());
@@ -192,19 +205,23 @@ impl Scheduler {
                 return;
             }
         }
-        self.end_preemption(number, true, now);
+        self.end_preemption(number, End::Made, now);
     }
 
-    fn end_preemption(&mut self, number: u64, succeeded: bool, now: Moment) {
+    fn end_preemption(&mut self, number: u64, end: End, now: Moment) {
         self.open(number);
         let Some(preemption) = self.preemptions.by_number.remove(&number) else {
             return;
         };
         let uid = &preemption.preemptor.uid;
-        if !succeeded {
-            // No pod's end may ever bring it back.
-            self.queue.activate(uid);
-            return;
+        // No pod's end may ever bring it back.
+        match end {
+            End::Made => {}
+            End::Failed => return self.queue.eviction_failed(uid, now),
+            End::GivenUp => {
+                self.queue.activate(uid);
+                return;
+            }
         }
         let is_there = |victim: &&PodUid| self.cache.pod(victim).is_some();
         let left = preemption.victims.iter().filter(is_there);

@@ -101,10 +101,19 @@ impl Scheduler {
         );
         let seen = self.cache.set_pod(pod.clone(), node);
         let assigned = EventResource::AssignedPod;
+        let came = || Event::pod(assigned, Actions::ADD, None, Some(pod.clone()));
         let events = match &seen {
+            PodSeen::Added => vec![came()],
             PodSeen::Updated { old } => changes::of_pod(assigned, old, pod),
-            PodSeen::Moved { .. } | PodSeen::Added | PodSeen::Confirmed => {
-                vec![Event::pod(assigned, Actions::ADD, None, Some(pod.clone()))]
+            // What changed while it was being bound shows only now.
+            PodSeen::Confirmed { old } => {
+                let changed = changes::of_pod(assigned, old, pod);
+                std::iter::once(came()).chain(changed).collect()
+            }
+            // No failed binding will tell that its room there is free.
+            PodSeen::Moved { old, .. } => {
+                let left = Event::pod(assigned, Actions::DELETE, Some(old.clone()), None);
+                vec![left, came()]
             }
         };
         for event in &events {
@@ -112,8 +121,11 @@ impl Scheduler {
         }
         match seen {
             PodSeen::Added | PodSeen::Updated { .. } => PodChange::OnNode,
-            PodSeen::Confirmed => PodChange::Confirmed,
-            PodSeen::Moved { from } => PodChange::Moved { from },
+            PodSeen::Confirmed { .. } => PodChange::Confirmed,
+            PodSeen::Moved { from, .. } => {
+                self.has_gone(&pod.uid, now);
+                PodChange::Moved { from }
+            }
         }
     }
 

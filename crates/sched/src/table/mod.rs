@@ -184,6 +184,17 @@ impl NodeTable {
         self.images_version
     }
 
+    /// Counts what isn't counted yet of these sets, and finds the places of these labels, for
+    /// [`count`](Self::count) and [`topology`](Self::topology): one pass for all is faster than one for each.
+    pub fn prepare<'a>(
+        &self,
+        sets: impl Iterator<Item = &'a PodSet>,
+        keys: impl Iterator<Item = &'a str>,
+    ) {
+        self.counts
+            .prepare(sets, self.all_pods(), keys, self.all_labels());
+    }
+
     /// How many pods of a set each node has. Don't keep it beyond the cycle: as long as somebody has it, each change of
     /// a count copies it.
     pub fn count(&self, set: &PodSet) -> Arc<PodCounts> {
@@ -205,9 +216,12 @@ impl NodeTable {
 
     /// Which nodes share a value of this label.
     pub fn topology(&self, key: &str) -> Arc<Topology> {
+        self.counts.topology(key, self.all_labels())
+    }
+
+    fn all_labels(&self) -> impl Iterator<Item = (NodeId, &Labels)> {
         let rows = self.rows.iter().enumerate();
-        let rows = rows.filter_map(|(row, node)| Some((NodeId::new(row), node.as_ref()?.labels())));
-        self.counts.topology(key, rows)
+        rows.filter_map(|(row, node)| Some((NodeId::new(row), node.as_ref()?.labels())))
     }
 
     /// The inter-pod terms of the pods on nodes.

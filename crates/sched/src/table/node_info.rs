@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::host_ports::HostPort;
+use crate::host_ports::UsedPorts;
 use crate::labels::Labels;
 use crate::names::{NodeName, PodUid};
 use crate::node_object::NodeObject;
@@ -17,7 +17,7 @@ pub struct NodeInfo {
     pods: Vec<Arc<PodInfo>>,
     requested: ResourceSum,
     non_zero_requested: ResourceSum,
-    used_ports: Vec<HostPort>,
+    used_ports: UsedPorts,
     lowest_priority: Option<i32>,
     unread: Option<PodUid>,
 }
@@ -30,7 +30,7 @@ impl NodeInfo {
             pods: Vec::new(),
             requested: ResourceSum::default(),
             non_zero_requested: ResourceSum::default(),
-            used_ports: Vec::new(),
+            used_ports: UsedPorts::default(),
             lowest_priority: None,
             unread: None,
         }
@@ -72,7 +72,7 @@ impl NodeInfo {
     }
 
     /// Host ports in use.
-    pub fn used_ports(&self) -> &[HostPort] {
+    pub fn used_ports(&self) -> &UsedPorts {
         &self.used_ports
     }
 
@@ -112,7 +112,7 @@ impl NodeInfo {
     pub fn add_pod(&mut self, pod: Arc<PodInfo>) {
         self.requested.add(&pod.needs.requests.total);
         self.non_zero_requested.add(&pod.needs.requests.non_zero);
-        self.used_ports.extend_from_slice(&pod.needs.host_ports);
+        self.used_ports.add(&pod.needs.host_ports);
         let lowest = self.lowest_priority.unwrap_or(pod.priority);
         self.lowest_priority = Some(lowest.min(pod.priority));
         self.pods.push(pod);
@@ -150,11 +150,7 @@ impl NodeInfo {
         self.requested.subtract(&pod.needs.requests.total);
         self.non_zero_requested
             .subtract(&pod.needs.requests.non_zero);
-        for port in &pod.needs.host_ports {
-            if let Some(at) = self.used_ports.iter().position(|used| used == port) {
-                self.used_ports.swap_remove(at);
-            }
-        }
+        self.used_ports.remove(&pod.needs.host_ports);
     }
 }
 

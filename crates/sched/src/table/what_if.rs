@@ -81,11 +81,10 @@ mod tests {
     fn contents(table: &NodeTable) -> String {
         let rows = table.iter().map(|row| {
             let pods: Vec<_> = row.pods().iter().map(|pod| pod.uid.clone()).collect();
-            let mut ports = row.used_ports().to_vec();
-            ports.sort();
             format!(
-                "{pods:?} {:?} {ports:?} {:?}",
+                "{pods:?} {:?} {:?} {:?}",
                 row.requested(),
+                row.used_ports(),
                 row.lowest_priority()
             )
         });

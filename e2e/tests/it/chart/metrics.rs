@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::promql::{self, Asked};
+use super::promql::{self, Asked, List, Selector};
 use crate::reference;
 use crate::workspace::{root, rust_files, shipped};
 
@@ -25,9 +25,8 @@ const RARE: [(&str, &str); 3] = [
 ];
 
 /// Where the code has the values of a label.
-const VALUES: [(&str, &str); 6] = [
+const VALUES: [(&str, &str); 5] = [
     ("answer", "crates/controllers/src/ask/metrics.rs"),
-    ("component", "crates/pilotage/src/part.rs"),
     ("end", "crates/candidate/src/plan.rs"),
     // Of Leases.
     ("name", "crates/pilotage/src/part.rs"),
@@ -35,18 +34,27 @@ const VALUES: [(&str, &str); 6] = [
     ("state", "crates/controllers/src/fleet/metrics.rs"),
 ];
 
+fn file(name: &str) -> String {
+    fs::read_to_string(root().join("charts/pilotage/files").join(name)).unwrap()
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap()
+}
+
+/// All alerts.
+fn rules() -> impl Iterator<Item = Value> {
+    let alerts: Value = serde_saphyr::from_str(&file("alerts.yaml")).unwrap();
+    let groups = list(&alerts["groups"]).into_iter();
+    groups.flat_map(|group| list(&group["rules"]))
+}
+
 fn expressions() -> Vec<String> {
-    let file = |name: &str| fs::read_to_string(root().join("charts/pilotage/files").join(name));
-    let alerts: Value = serde_saphyr::from_str(&file("alerts.yaml").unwrap()).unwrap();
-    let dashboard: Value = serde_json::from_str(&file("dashboard.json").unwrap()).unwrap();
-    let list = |value: &Value| value.as_array().cloned().unwrap();
-    let rules = list(&alerts["groups"])
-        .into_iter()
-        .flat_map(|group| list(&group["rules"]));
+    let dashboard: Value = serde_json::from_str(&file("dashboard.json")).unwrap();
     let targets = list(&dashboard["panels"])
         .into_iter()
         .flat_map(|panel| list(&panel["targets"]));
-    rules
+    rules()
         .chain(targets)
         .map(|one| one["expr"].as_str().unwrap().to_owned())
         .collect()
@@ -78,7 +86,7 @@ fn prometheus_understands_every_expression() {
 
 #[test]
 fn each_alert_has_its_line_in_the_guide() {
-    let alerts = fs::read_to_string(root().join("charts/pilotage/files/alerts.yaml")).unwrap();
+    let alerts = file("alerts.yaml");
     let guide = fs::read_to_string(root().join("docs/operations.md")).unwrap();
     let named = alerts
         .lines()
@@ -93,6 +101,22 @@ fn each_alert_has_its_line_in_the_guide() {
         named.iter().eq(told.iter()),
         "alerts {named:?}, docs/operations.md {told:?}"
     );
+}
+
+#[test]
+fn each_part_is_missed_for_itself() {
+    let missing = rules().find(|rule| rule["alert"] == "PilotagePartMissing");
+    let missing = missing.unwrap();
+    let asked = promql::parse(&[missing["expr"].as_str().unwrap()]).remove(0);
+    let Asked { selectors, lists } = asked.unwrap();
+    // Of what was there and of what is there, no part is left out and none stands for another.
+    let of_all = |it: &Selector| it.metric == "pilotage_build_info" && it.matchers.is_empty();
+    assert_eq!(selectors.iter().filter(|it| of_all(it)).count(), 2);
+    assert_eq!(selectors.len(), 2);
+    let by_part = |it: &List| it.labels.iter().any(|label| label == "component");
+    assert!(lists.len() == 4 && lists.iter().all(by_part), "{lists:?}");
+    let text = missing["annotations"]["summary"].as_str().unwrap();
+    assert!(text.contains("{{ $labels.component }}"), "{text}");
 }
 
 /// The family of one of our metrics.

@@ -18,8 +18,8 @@ use super::connect::User;
 use super::kubelet::until;
 use super::{LIMIT, Shop, TARGETS, elected, is_running, node_of};
 
-/// What was printed, without what each run has of its own: names, ages, versions, what other tests leave free, and the
-/// width of columns.
+/// What was printed, without what each run has of its own: names, files, ages, versions, what other tests leave free,
+/// and the width of columns.
 fn plain(text: &str, shop: &Shop) -> String {
     let text = text.replace(&shop.name, "shop");
     let is_age = |word: &str| {
@@ -29,11 +29,13 @@ fn plain(text: &str, shop: &Shop) -> String {
     let is_amount = |word: &str| word.starts_with(|it: char| it.is_ascii_digit());
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let is_of = |at: Option<usize>| at.and_then(|at| words.get(at)) == Some(&"of");
+        let is = |at: Option<usize>, what: &str| at.and_then(|at| words.get(at)) == Some(&what);
+        let is_of = |at: Option<usize>| is(at, "of");
         let shown = words.iter().enumerate().map(|(at, word)| match *word {
             word if is_amount(word) && is_of(Some(at + 1)) => "FREE",
             word if is_amount(word) && is_of(at.checked_sub(1)) => "ALL",
             word if is_age(word) => "AGE",
+            _ if is(at.checked_sub(1), "--kubeconfig") => "FILE",
             word if word.starts_with("admiralty-") => "NODE",
             env!("CARGO_PKG_VERSION") => "VERSION",
             word if word.starts_with("v1.") => "KUBERNETES",
@@ -241,8 +243,10 @@ async fn a_target_that_is_lost_may_be_forgotten_and_another_one_by_a_word_of_its
     user.fails(&["forget", &name], 4, &said).await;
     let (code, out, err) = user.run(&["forget", &name, "--yes"]).await;
     assert_eq!(code, 0, "{err}");
+    let namespaces: Api<Namespace> = Api::all(source.clone());
+    let uid = namespaces.get("kube-system").await.unwrap().metadata.uid;
     // Its Secret is called the same.
-    let out = out.replace(there, "paris");
+    let out = out.replace(there, "paris").replace(&uid.unwrap(), "UID");
     insta::assert_snapshot!("forgotten", plain(&out, &shop));
     assert!(targets.get_opt(there).await.unwrap().is_none());
     wait_gone(&shop.pods(), "web", LIMIT).await.unwrap();
@@ -450,6 +454,20 @@ async fn pilotage_is_installed_without_helm_again_and_again() {
             assert_eq!(found, is_there, "{role:?} after {more:?}");
         }
     }
+    // What doesn't follow any more leaves its copies.
+    let lease = serde_json::json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {
+            "name": "pilotage-controllers", "namespace": "ships",
+            "annotations": { keys::FOLLOWED_KINDS: "configmaps,secrets" },
+        },
+    });
+    plane.apply_yaml(&lease.to_string()).await.unwrap();
+    let words = with(&["--timeout", "0s", "--follow", "configmaps"]);
+    let (code, _, err) = user.run(&words).await;
+    assert_eq!(code, 0, "{err}");
+    let said = "warning: cluster: secrets followed pods so far, and don't any more: copies";
+    assert!(err.contains(said), "{err}");
     // No node is here for them.
     let said = [
         "Deployment ships/pilotage-",

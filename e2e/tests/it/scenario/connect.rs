@@ -76,7 +76,8 @@ impl User {
     }
 }
 
-/// Lines without ports, and without the words of libraries and API servers. What is told again at once is there once.
+/// Lines without ports and paths, and without the words of libraries and API servers. What is told again at once is
+/// there once.
 fn told(mut lines: Vec<String>) -> String {
     lines.dedup();
     let plain = lines.into_iter().map(|mut line| {
@@ -88,6 +89,10 @@ fn told(mut lines: Vec<String>) -> String {
         if let Some((before, rest)) = line.split_once("https://127.0.0.1:") {
             let rest = rest.trim_start_matches(|it: char| it.is_ascii_digit());
             line = format!("{before}https://127.0.0.1:PORT{rest}");
+        }
+        if let Some((before, rest)) = line.split_once("--kubeconfig ") {
+            let (_, rest) = rest.split_once(' ').unwrap();
+            line = format!("{before}--kubeconfig FILE {rest}");
         }
         if let Some((before, rest)) = line.split_once("to other values (") {
             let (_, rest) = rest.rsplit_once(");").unwrap();
@@ -407,7 +412,8 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
             4,
             &[
                 "isn't installed in the target",
-                "\"kubectl pilotage install --context bare --image IMAGE\"",
+                "\"kubectl pilotage install --context bare --kubeconfig ",
+                " --image IMAGE\"",
             ],
         )
         .await,
@@ -450,7 +456,8 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
             4,
             &[
                 "no namespace shop",
-                "kubectl --context bare create namespace shop",
+                "kubectl --context bare --kubeconfig ",
+                " create namespace shop",
             ],
         )
         .await,
@@ -495,7 +502,8 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
                 4,
                 &[
                     "doesn't answer at https://127.0.0.1",
-                    "kubectl --context bare version",
+                    "kubectl --context bare --kubeconfig ",
+                    " version\" does",
                 ],
             )
             .await,

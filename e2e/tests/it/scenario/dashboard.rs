@@ -227,14 +227,14 @@ async fn the_page_comes_from_who_leads_and_shows_a_pod_that_is_placed() {
     relay.leads_to(nobody.address());
     let said = [
         "port 8080 of pod proxy-scheduler-1 can't be reached by a port-forward",
-        "kubectl port-forward --namespace pilotage proxy-scheduler-1 8080",
+        "port-forward --namespace pilotage proxy-scheduler-1 8080",
     ];
     user.fails(&["dashboard"], 4, &said).await;
     // Another part's port has no page.
     relay.leads_to(source.processes["controllers"].admin_address());
     let said = [
         "the dashboard of proxy-scheduler-1 is off",
-        "--dashboard",
+        "--image IMAGE --dashboard\" with its other flags",
         "proxyScheduler.dashboard=true",
     ];
     user.fails(&["dashboard"], 4, &said).await;

@@ -16,7 +16,7 @@ use super::kubelet::until;
 use super::{LIMIT, Lasting, Shop, small_nodes};
 
 /// Two targets that give the rights to follow.
-async fn fleet() -> Arc<Fleet> {
+pub(super) async fn fleet() -> Arc<Fleet> {
     static FLEET: Lasting = Lasting::new();
     let spec = || {
         Spec::new()
@@ -180,16 +180,25 @@ async fn what_a_pod_names_comes_with_it_changes_with_it_and_goes_with_it() {
 async fn a_pod_is_told_of_what_nothing_copies_while_following_is_off() {
     let shop = Shop::open("unfollowed").await;
     let mut pod = reader("web", "settings");
+    // The images may be there without it.
     let pull = json!([{ "name": "pull" }]);
     pod.spec.as_mut().unwrap().image_pull_secrets = serde_json::from_value(pull).unwrap();
     shop.create(&pod).await;
     let proxy = shop.running("web").await;
     let said = [
-        "ConfigMap settings, Secret pull: not copied",
-        "--follow of the controllers has no configmaps and no secrets",
+        "ConfigMap settings: not copied",
+        "--follow of the controllers has no configmaps.",
     ];
-    shop.warned(proxy.metadata.uid.as_deref().unwrap(), &said)
-        .await;
+    let uid = proxy.metadata.uid.as_deref().unwrap();
+    shop.warned(uid, &said).await;
+    let events: Api<Event> = shop.of("source");
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let told = events.items.iter().filter(|event| {
+        let about = event.regarding.as_ref().and_then(|it| it.uid.as_deref());
+        about == Some(uid) && event.reason.as_deref() == Some("NotFollowed")
+    });
+    let types: Vec<_> = told.map(|event| event.type_.as_deref()).collect();
+    assert_eq!(types, [Some("Normal")]);
     shop.delete("web").await;
 }
 

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use pilotage_api::{Source, Target};
+use pilotage_api::{Source, Target, keys};
 use pilotage_e2e::fleet::{Cluster, Side, lone};
 use pilotage_testkit::ports::Port;
 use pilotage_testkit::{ControlPlane, wait_for, wait_gone};
@@ -218,9 +218,27 @@ async fn how_disconnect_ends_says_how_far_it_came() {
     // He would be told before anything is deleted.
     let said = ["you may not get/delete sources of namespace default"];
     limited.fails(&DISCONNECT, 4, &said).await;
-    for want in ["disconnected: ", "there is no connection of these names"] {
-        let (code, out, err) = user.run(&DISCONNECT).await;
-        assert!(code == 0 && out.starts_with(want), "{out}{err}");
-    }
+
+    // What followed pods, and nobody deletes any more, is named with the command that does.
+    let namespaces: Api<Namespace> = Api::all(source.plane.admin());
+    let uid = namespaces.get("kube-system").await.unwrap().metadata.uid;
+    let copies: Api<Secret> = Api::namespaced(target.plane.admin(), "default");
+    let copy = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": { "name": "key", "namespace": "default", "labels": { keys::PARENT_CLUSTER_UID: uid } },
+    });
+    target.plane.apply_yaml(&copy.to_string()).await.unwrap();
+    let (code, out, err) = user.run(&DISCONNECT).await;
+    assert!(code == 0 && out.starts_with("disconnected: "), "{out}{err}");
+    let told = out.lines().nth(1).unwrap_or_default();
+    assert!(told.contains(": Secret default/key; unless"), "{out}{err}");
+    let (_, words) = told.split_once(" delete ").unwrap();
+    let words: Vec<&str> = words.split(' ').collect();
+    let delete = [&["delete"][..], &words[..]].concat();
+    target.plane.kubectl(&delete).await.unwrap();
+    assert!(copies.get_opt("key").await.unwrap().is_none());
+    let (code, out, err) = user.run(&DISCONNECT).await;
+    let none = "there is no connection of these names";
+    assert!(code == 0 && out.starts_with(none), "{out}{err}");
     assert!(sources.get_opt("source").await.unwrap().is_none());
 }

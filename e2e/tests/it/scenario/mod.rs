@@ -18,6 +18,7 @@ mod dashboard;
 mod demo;
 mod evictions;
 mod follow;
+mod follow_held;
 mod follow_scale;
 mod follow_services;
 mod half;

@@ -5,7 +5,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::runtime::watcher;
 use pilotage_api::keys;
-use pilotage_testkit::{build, list_until, wait_count, wait_for};
+use pilotage_testkit::{build, list_until, wait_for};
 use serde_json::json;
 
 use super::{LIMIT, Shop, TARGETS, elected, scheduled};
@@ -84,23 +84,4 @@ async fn a_pod_with_claims_of_devices_is_refused_by_their_name_in_each_target() 
     };
     shop.seen(wait_for(&shop.pods(), "trainer", told, LIMIT).await);
     shop.delete("trainer").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_names_our_scheduler_without_manifest_is_told_why_it_waits() {
-    let shop = Shop::open("unmanaged").await;
-    let pod = build::pod("stray").scheduler(keys::PROXY_SCHEDULER).build();
-    shop.create(&pod).await;
-    let events: Api<Event> = shop.of("source");
-    let tells = |event: &Event| {
-        let about = event
-            .regarding
-            .as_ref()
-            .and_then(|object| object.name.as_deref());
-        let note = event.note.as_deref().unwrap_or_default();
-        about == Some("stray") && note.contains("was not admitted by the Pilotage webhook")
-    };
-    wait_count(&events, watcher::Config::default(), 1, tells, LIMIT)
-        .await
-        .unwrap();
 }

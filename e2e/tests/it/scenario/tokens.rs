@@ -3,7 +3,9 @@
 
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::authentication::v1::{
+    TokenRequest, TokenRequestSpec, TokenReview, TokenReviewSpec,
+};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
@@ -12,9 +14,9 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use pilotage_api::token::{Token, TokenLife};
-use pilotage_api::{Target, keys};
-use pilotage_e2e::fleet::Spec;
-use pilotage_testkit::wait_for;
+use pilotage_api::{Source, Target, keys};
+use pilotage_e2e::fleet::{Side, Spec, lone};
+use pilotage_testkit::{ControlPlane, wait_for};
 use serde_json::{Value, json};
 
 use super::connect::User;
@@ -256,6 +258,45 @@ async fn a_source_renews_its_token_as_long_as_the_target_lets_it() {
     stage.renewed(&short).await;
     let (_, still) = shop.delegate(&shop.running("web").await).await;
     assert_eq!(still.metadata.uid, delegate.metadata.uid);
+
+    // The account is deleted, and all its tokens have ended: nobody can renew one.
+    let accounts: Api<ServiceAccount> = shop.of("paris");
+    accounts.delete("source", &params).await.unwrap();
+    let lost = |target: &Target| {
+        condition(target, "Connected").is_some_and(|it| (it.0, it.1) == ("False", "Unauthorized"))
+    };
+    shop.seen(wait_for(&stage.targets, "paris", lost, LIMIT).await);
+    let (code, out, err) = stage.user.run(&["status", "-n", &shop.name]).await;
+    assert_eq!(code, 0, "{err}");
+    let row: Vec<&str> = out.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(row[..3], [&*shop.name, "paris", "False"], "{out}");
+    let why = "Unauthorized: the API server of the target refuses our credentials: Unauthorized";
+    assert!(row.join(" ").ends_with(why), "{out}");
+    shop.create(&elected("late", "100m")).await;
+    for (pod, first, answer) in [
+        ("web", "(Running): it went to target paris ", "runs it"),
+        ("late", "(Pending): it waits: ", "can't be reached"),
+    ] {
+        let pod = format!("{}/{pod}", shop.name);
+        let (first, told) = (
+            format!("{pod} {first}"),
+            format!("\nTARGET   ANSWER\nparis    {answer}"),
+        );
+        // The proxy scheduler may hear of the loss a moment later.
+        until("what explain says", async || {
+            let (code, out, err) = stage.user.run(&["explain", "pod", &pod]).await;
+            if code == 0 && out.starts_with(&first) && out.contains(&told) {
+                Ok(())
+            } else {
+                Err(format!("{out}{err}"))
+            }
+        })
+        .await;
+    }
+    stage.connect(&["--renew-token"]).await;
+    shop.running("late").await;
+    let (_, still) = shop.delegate(&shop.running("web").await).await;
+    assert_eq!(still.metadata.uid, delegate.metadata.uid);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -327,4 +368,72 @@ async fn the_kind_of_a_token_changes_only_when_it_is_renewed() {
     assert_eq!((mark(&last), there().await), (None, (true, false)));
     let (_, still) = shop.delegate(&shop.running("web").await).await;
     assert_eq!(still.metadata.uid, delegate.metadata.uid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_renewed_while_nobody_runs_in_the_target() {
+    let (source, target) = tokio::join!(
+        lone(ControlPlane::builder("source"), Side::Source),
+        lone(ControlPlane::builder("paris"), Side::Target)
+    );
+    let (source, target) = (source.unwrap(), target.unwrap());
+    let user = User::new(&source.plane, &target.plane);
+    let renew = [
+        "connect",
+        "--source",
+        "source",
+        "--target",
+        "paris",
+        "-n",
+        "default",
+        "--target-server",
+        "https://127.0.0.1:1",
+        "--renew-token",
+        "--timeout",
+        "3s",
+    ];
+    let said = ["Source source of the target isn't ready after 3 s"];
+    user.fails(&renew, 3, &said).await;
+    // What controllers leave that have ended.
+    let account = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: source, namespace: default, labels: \
+        {app.kubernetes.io/managed-by: pilotage}}}";
+    target.plane.apply_yaml(account).await.unwrap();
+    let sources: Api<Source> = Api::namespaced(target.plane.admin(), "default");
+    let ready = json!({ "status": { "conditions": [{
+        "type": "Ready", "status": "True", "reason": "Bound", "message": "bound",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }] } });
+    let (params, ready) = (PatchParams::default(), Patch::Merge(ready));
+    let patched = sources.patch_status("source", &params, &ready);
+    patched.await.unwrap();
+
+    let accounts: Api<ServiceAccount> = Api::namespaced(target.plane.admin(), "default");
+    let secrets: Api<Secret> = Api::namespaced(source.plane.admin(), "default");
+    let reviews: Api<TokenReview> = Api::all(target.plane.admin());
+    let mut before = accounts.get("source").await.unwrap().metadata.uid;
+    // The second time as if the first had been interrupted between two requests.
+    for is_gone in [false, true] {
+        if is_gone {
+            let params = DeleteParams::default();
+            accounts.delete("source", &params).await.unwrap();
+        }
+        let said = ["Target paris of the source isn't connected after 3 s"];
+        user.fails(&renew, 3, &said).await;
+        let meta = accounts.get("source").await.unwrap().metadata;
+        assert_ne!(meta.uid, before, "is gone: {is_gone}");
+        let labels = meta.labels.unwrap();
+        assert_eq!(labels[keys::MANAGED_BY.0], keys::MANAGED_BY.1);
+        let review = TokenReview {
+            spec: TokenReviewSpec {
+                token: token(&secrets.get(SECRET).await.unwrap()),
+                ..TokenReviewSpec::default()
+            },
+            ..TokenReview::default()
+        };
+        let answer = reviews.create(&PostParams::default(), &review).await;
+        let status = answer.unwrap().status.unwrap();
+        assert_eq!(status.authenticated, Some(true), "{:?}", status.error);
+        assert_eq!(status.user.unwrap().uid, meta.uid);
+        before = meta.uid;
+    }
 }

@@ -130,6 +130,7 @@ async fn what_was_installed_goes_unless_pods_need_it() {
         "mutatingwebhookconfigurations/zz-pilotage: deleted\n",
         "uninstalled: Pilotage is gone; namespace ships stays, and so do the definitions",
         "1 virtual node(s) are left",
+        " delete nodes --selector virtual-kubelet.io/provider=admiralty\n",
     ] {
         assert!(out.contains(line), "{line} in {out}");
     }

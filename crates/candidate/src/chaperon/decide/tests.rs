@@ -89,6 +89,90 @@ fn a_new_chaperon_gets_its_pod() {
     );
 }
 
+/// What isn't kept of an object.
+fn without(mut object: Value, word: &str) -> Value {
+    object["metadata"]["annotations"][pilotage_api::left_out::MARK] = word.into();
+    object
+}
+
+#[test]
+fn a_chaperon_without_its_spec_is_read_whole_before_its_pod_is_made() {
+    for word in ["spec", "words"] {
+        let mut case = Case::new(Some(without(numbered(), word)), None);
+        let plan = case.plan();
+        assert!(plan.reads && plan.action.is_none(), "{word}: {plan:?}");
+        case.chaperon = Some(numbered());
+        assert_eq!(
+            case.ends(&Outcome::Refused("quota".into())),
+            Action::CreatePod
+        );
+        // It is said first, and read again when it is tried again.
+        case.chaperon = Some(without(numbered(), word));
+        assert!(matches!(case.action(), Some(Action::SayRefused(_))));
+    }
+}
+
+#[test]
+fn a_chaperon_that_is_too_heavy_to_be_read_is_refused_and_keeps_nothing_else() {
+    let mut case = Case::new(Some(without(numbered(), "all")), None);
+    let Action::SayRefused(patch) = case.ends(&Outcome::Done) else {
+        panic!("it is refused");
+    };
+    let said = &patch["status"]["conditions"][0];
+    assert_eq!(said["reason"], keys::CANDIDATE_REFUSED);
+    assert!(said["message"].as_str().unwrap().contains("over 8 MiB"));
+    case.chaperon.as_mut().unwrap()["status"] = patch["status"].clone();
+    assert_eq!(case.ends(&Outcome::Done), Action::Tell(Note::TooHeavy));
+    assert_eq!(case.plan(), Plan::default());
+
+    // One that has its pod goes on, and its changes go nowhere.
+    let mut grown = without(numbered(), "all");
+    grown["metadata"]["generation"] = 2.into();
+    let mut bound = pod();
+    bound["spec"] = json!({ "nodeName": "n" });
+    let scheduled = json!({ "type": "PodScheduled", "status": "True" });
+    bound["status"] = json!({ "phase": "Running", "podIP": "10.0.0.1", "conditions": [scheduled] });
+    let mut case = Case::new(Some(grown), Some(bound));
+    assert_eq!(case.ends(&Outcome::Done), Action::Tell(Note::TooHeavy));
+    case.now += GATHER;
+    let Action::CopyStatus(patch) = case.ends(&Outcome::Done) else {
+        panic!("that it has a place is told");
+    };
+    assert_eq!(
+        patch["status"],
+        json!({ "phase": "Running", "conditions": [scheduled] })
+    );
+    case.chaperon.as_mut().unwrap()["status"] = patch["status"].clone();
+    assert_eq!(case.ends(&Outcome::Done), Action::Tell(Note::Heavy));
+    assert_eq!(case.plan(), Plan::default());
+}
+
+#[test]
+fn a_change_of_a_chaperon_without_its_spec_is_read_whole_and_its_status_waits_for_nothing() {
+    let mut grown = without(numbered(), "spec");
+    grown["metadata"]["generation"] = 2.into();
+    let mut bound = pod();
+    bound["spec"] = json!({ "nodeName": "n" });
+    let scheduled = json!({ "type": "PodScheduled", "status": "True" });
+    bound["status"] = json!({ "phase": "Running", "startTime": NOW, "conditions": [scheduled] });
+    let mut case = Case::new(Some(grown), Some(bound));
+    let plan = case.plan();
+    let copies = matches!(plan.action, Some(Action::CopyStatus(_)));
+    assert!(plan.reads && copies, "{plan:?}");
+}
+
+#[test]
+fn finalizers_that_arent_known_are_not_written_over() {
+    for (word, goes) in [("all", true), ("finalizers", false)] {
+        let mut ends = without(ending(numbered()), word);
+        ends["metadata"]["finalizers"] = json!([keys::DELEGATE_GONE]);
+        let mut case = Case::new(Some(ends), None);
+        case.memory.pod_deleted("p1");
+        let action = case.ends(&Outcome::Done);
+        assert_eq!(matches!(action, Action::Mark(_)), goes, "{action:?}");
+    }
+}
+
 #[test]
 fn a_pod_that_is_made_only_after_the_choice_waits_for_it() {
     let mut own = numbered();

@@ -78,6 +78,34 @@ fn an_offer_ends_like_a_hold() {
 }
 
 #[test]
+fn an_offer_that_was_replaced_while_it_was_told_gives_no_leave_and_is_told_anew() {
+    let replaced = || {
+        let mut case = Case::new();
+        case.memory.offered("p1", "n1", cost(2), case.now);
+        let Step::Write(write) = case.step() else {
+            panic!("it was to be told")
+        };
+        case.now = secs(1);
+        case.memory.offered("p1", "n2", cost(3), case.now);
+        (case.memory).wrote(&write, Outcome::Done, true, &SETTINGS, case.now);
+        case
+    };
+    let mut case = replaced();
+    case.chaperon = Some(with_offer(reserved(1)));
+    let write = case.write(Outcome::Done);
+    let answer = Answer::Reserved {
+        pod: "p1".into(),
+        preempts: Some(cost(3)),
+    };
+    assert_eq!((write.attempt, write.answer), (2, answer));
+
+    let mut case = replaced();
+    case.chaperon = Some(with_offer(granted(1)));
+    case.drop(&Dropped::NoLongerFits("evictions would be needed".into()));
+    case.refuses(&Refusal::NoLongerFits);
+}
+
+#[test]
 fn the_grant_gives_leave_up_to_what_was_said_and_once() {
     let mut case = making();
     let until = secs(60) + SETTINGS.make_room;

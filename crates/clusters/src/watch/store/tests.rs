@@ -2,6 +2,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pilotage_absurd::bounded;
 
+use super::super::limits::Bound;
 use super::*;
 use crate::budget::Budget;
 
@@ -215,7 +216,7 @@ fn another_cluster_counts_anew() {
 fn what_is_kept_is_counted_until_it_goes() {
     let budget = Arc::new(Budget::default());
     let limits = Limits {
-        budget: budget.clone(),
+        bound: Bound::Target(budget.clone()),
         weigh: |object: &ConfigMap| name(object).len() << 20,
         slim: None,
     };
@@ -247,7 +248,7 @@ fn what_is_kept_is_counted_until_it_goes() {
 #[test]
 fn a_reply_is_kept_and_counted_or_it_is_not_there() {
     let limits = Limits {
-        budget: Arc::default(),
+        bound: Bound::Target(Arc::default()),
         weigh: |object: &ConfigMap| name(object).len() << 20,
         slim: None,
     };
@@ -274,7 +275,7 @@ fn a_reply_is_kept_and_counted_or_it_is_not_there() {
 fn the_room_of_a_list_is_counted_once() {
     let budget = Arc::new(Budget::default());
     let limits = Limits {
-        budget: budget.clone(),
+        bound: Bound::Target(budget.clone()),
         weigh: |object: &ConfigMap| name(object).len() << 20,
         slim: None,
     };
@@ -303,7 +304,7 @@ fn the_room_of_a_list_is_counted_once() {
 #[test]
 fn an_object_that_cannot_be_weighed_counts_for_the_most() {
     let limits = Limits {
-        budget: Arc::default(),
+        bound: Bound::Target(Arc::default()),
         weigh: |object: &ConfigMap| {
             assert_ne!(object.metadata.name.as_deref(), Some("bad"), "on purpose");
             1
@@ -323,7 +324,7 @@ fn what_is_heavier_than_a_pods_share_is_slimmed_and_takes_no_room_from_others() 
     let budget = Arc::new(Budget::default());
     budget.expect(|| 20);
     let limits = || Limits {
-        budget: budget.clone(),
+        bound: Bound::Target(budget.clone()),
         weigh: |object: &ConfigMap| object.data.iter().flatten().count() << 20,
         slim: Some(|object: &mut ConfigMap| object.data = None),
     };
@@ -359,10 +360,65 @@ fn what_is_heavier_than_a_pods_share_is_slimmed_and_takes_no_room_from_others() 
 }
 
 #[test]
+fn of_this_very_cluster_nothing_is_refused_and_heavy_objects_are_slimmed_among_many() {
+    const KIB: usize = 1 << 10;
+    // A KiB for each entry.
+    let limits = Limits {
+        bound: Bound::Own,
+        weigh: |object: &ConfigMap| object.data.iter().flatten().count() * KIB,
+        slim: Some(|object: &mut ConfigMap| object.data = None),
+    };
+    let heavy = |namespace: &str, number: u64, kib: usize| {
+        let data = (0..kib).map(|number| (number.to_string(), String::new()));
+        let mut object = object(&number.to_string(), &number.to_string(), number);
+        object.metadata.namespace = Some(namespace.into());
+        object.data = Some(data.collect());
+        object
+    };
+    let store = Store::new(false, Some(limits));
+    let whole = |namespace: &'static str| {
+        let there = store.filter(move |object| {
+            object.metadata.namespace.as_deref() == Some(namespace) && object.data.is_some()
+        });
+        there.len()
+    };
+    let mut feed = store.subscribe();
+    for number in 1..=300 {
+        let object = heavy("one", number, 1024);
+        assert_eq!(store.check_one(&object), Ok(()));
+        store.apply(object);
+    }
+    // 64 MiB more than is usual, and what crossed it.
+    let kept = whole("one");
+    assert!((64..=90).contains(&kept), "{kept}");
+    assert_eq!((store.len(), store.queues()), (300, 1));
+    assert_eq!(told(&mut feed).len(), 300);
+    // What is usual is kept, and what is heavy in another namespace.
+    store.apply(heavy("one", 301, 64));
+    store.apply(heavy("two", 302, 1024));
+    assert_eq!((whole("one"), whole("two")), (kept + 1, 1));
+    // Many namespaces together have a bound, too.
+    for (namespace, number) in [("two", 400), ("three", 500), ("four", 600)] {
+        for number in number..number + 70 {
+            store.apply(heavy(namespace, number, 1024));
+        }
+    }
+    assert!(whole("four") < 64, "{}", whole("four"));
+    assert!(store.kept().weight < 200 << 20, "{:?}", store.kept());
+    // Who makes room is kept whole again.
+    for number in 1..=300 {
+        store.delete(heavy("one", number, 0));
+    }
+    store.apply(heavy("four", 699, 1024));
+    let object = store.get(Some("four"), "699").unwrap();
+    assert!(object.data.is_some());
+}
+
+#[test]
 fn what_nobody_has_read_is_bounded_and_counts_until_it_is_read() {
     let budget = Arc::new(Budget::default());
     let limits = Limits {
-        budget: budget.clone(),
+        bound: Bound::Target(budget.clone()),
         weigh: |object: &ConfigMap| name(object).len() << 20,
         slim: None,
     };

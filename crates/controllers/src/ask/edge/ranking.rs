@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use pilotage_proxy::{
+    kept::LeftOut,
     others::{Scored, regard},
     profile::RANKING,
     rank::{Seen, rank},
@@ -85,6 +86,8 @@ impl Edge {
         let (proxy, view) = (self.proxies.get(uid)?, self.book.proxy(uid)?);
         let info = proxy.info.clone()?;
         let unplaced = view.node_name.is_none() && !view.ending && !view.gated && view.has_manifest;
+        // Of a heavy one it may not be known whom it suits.
+        let unplaced = unplaced && view.left_out < LeftOut::Rules;
         let lasts = if minds_others(&info) {
             OTHERS_LAST
         } else {

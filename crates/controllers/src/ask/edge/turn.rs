@@ -17,6 +17,7 @@ use super::{Edge, Finished};
 use crate::{
     ask::{act::Question, progress::Stage, story::story},
     caught::{AFTER_PANIC, PANICKED, caught_async, note, replied},
+    proxies::keep_less,
 };
 
 /// Reason of the event that says why a pod that has its place didn't get another one.
@@ -248,8 +249,11 @@ impl Edge {
         };
         let (acting, finished) = (Arc::clone(&self.acting), self.finished.clone());
         self.book.begin(uid, &action, self.clock.now());
+        let proxies = self.parts.proxies.clone();
         tokio::spawn(async move {
-            let reply = replied(Box::pin(acting.act(&view, &pod, question, &action))).await;
+            let acted = Box::pin(acting.act(&view, &pod, question, &action));
+            let mut reply = replied(acted).await;
+            keep_less(&proxies, &mut reply);
             let _ = finished.send(Finished {
                 uid: view.uid.clone(),
                 action,

@@ -5,6 +5,7 @@
 //! nothing is interrupted. When it is time is decided in `decide`; what becomes of it, the Target's status says.
 
 mod decide;
+mod holder;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,7 @@ use tokio::sync::watch as cell;
 use tokio::time::{Instant, sleep_until};
 
 use decide::{Ask, Got, Observed, Plan, decide};
+use holder::{Holder, Tokens};
 
 const FIELD_MANAGER: &str = "pilotage-renew";
 /// Pause after a failure: half of a token's life is left when it comes first.
@@ -91,36 +93,6 @@ impl RenewError {
     }
 }
 
-/// One version of a Secret, and where in it the kubeconfig is.
-struct Holder {
-    reference: SecretRef,
-    secret: Arc<Secret>,
-}
-
-impl Holder {
-    fn mark(&self) -> Option<&str> {
-        let annotations = self.secret.metadata.annotations.as_ref();
-        annotations?.get(keys::TOKEN_LIFE).map(String::as_str)
-    }
-
-    fn kubeconfig(&self) -> Option<&[u8]> {
-        let data = self.secret.data.as_ref()?.get(&self.reference.key)?;
-        Some(&data.0)
-    }
-
-    fn token(&self) -> Option<String> {
-        let context = self.reference.context.as_deref();
-        kubeconfig::token(self.kubeconfig()?, context).ok()?
-    }
-
-    fn place(&self) -> String {
-        let SecretRef {
-            namespace, name, ..
-        } = &self.reference;
-        format!("the token in secret {namespace}/{name}")
-    }
-}
-
 /// When a version of a Secret is looked at again.
 struct Pause {
     version: Option<String>,
@@ -134,6 +106,7 @@ pub(super) struct Renewer {
     leadership: Leadership,
     target: Arc<Target>,
     told: cell::Sender<Option<Renewal>>,
+    tokens: Tokens,
     /// What was got last, and when.
     got: Option<(Got, Instant)>,
     failures: u32,
@@ -153,6 +126,7 @@ impl Renewer {
             leadership,
             target,
             told,
+            tokens: Tokens::default(),
             got: None,
             failures: 0,
             pause: None,
@@ -170,12 +144,12 @@ impl Renewer {
             // Before the state, which it is set after: that state is of this version or a newer one.
             let version = tried.borrow_and_update().clone();
             let connected = states.borrow_and_update().is_connected();
-            let next = match self.holder(secret) {
-                Some(holder) => {
-                    let is_tried = version == holder.secret.resource_version();
-                    self.turn(&holder, connected && is_tried).await
-                }
-                None => None,
+            let next = if let Some(holder) = self.holder(secret) {
+                let is_tried = version == holder.secret.resource_version();
+                self.turn(&holder, connected && is_tried).await
+            } else {
+                self.tokens = Tokens::default();
+                None
             };
             // The senders live in the target.
             tokio::select! {
@@ -201,7 +175,7 @@ impl Renewer {
 
     /// Does what there is to do with this version of the Secret; when to look again if nothing changes.
     async fn turn(&mut self, holder: &Holder, connected: bool) -> Option<Instant> {
-        let token = holder.token();
+        let token = self.tokens.of(holder);
         let now = Instant::now();
         let got = self.got.as_ref();
         let plan = decide(&Observed {

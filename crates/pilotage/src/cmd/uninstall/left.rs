@@ -1,8 +1,10 @@
 //! What of Pilotage a cluster still holds, as text and as a verdict: pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fmt::Write as _;
+
+use pilotage_api::keys;
 
 use super::node_of;
 
@@ -180,8 +182,8 @@ impl Left {
         }
     }
 
-    /// What is to be done first; `None` if nothing is left.
-    pub(super) fn verdict(&self) -> Option<String> {
+    /// What is to be done first; `None` if nothing is left. `reach` is how kubectl gets to this cluster.
+    pub(super) fn verdict(&self, reach: &str) -> Option<String> {
         let nothing = self.targets.is_empty()
             && self.proxies.is_empty()
             && self.rerouted.is_empty()
@@ -191,12 +193,29 @@ impl Left {
             return None;
         }
         self.running().or_else(|| {
-            Some(
+            Some(format!(
                 "no pod runs elsewhere or for others, but what is told above is left: Pilotage takes finalizers off \
-                 while it runs, and the rest goes with Targets and Services that are deleted"
-                    .to_owned(),
-            )
+                 while it runs, and the rest goes with Targets and Services that are deleted{}",
+                self.copies(reach)
+            ))
         })
+    }
+
+    /// Nobody deletes copies whose kind follows no more, or whose source is gone.
+    fn copies(&self, reach: &str) -> String {
+        let mut kinds: BTreeSet<&str> = BTreeSet::new();
+        for guests in self.guests.values() {
+            kinds.extend(guests.copies.keys().map(String::as_str));
+        }
+        if kinds.is_empty() {
+            return String::new();
+        }
+        let kinds = kinds.into_iter().collect::<Vec<_>>().join(",");
+        format!(
+            "; copies do only as long as their kind follows, and else by: kubectl {reach} delete {kinds} \
+             --all-namespaces --selector {}",
+            keys::PARENT_UID
+        )
     }
 }
 
@@ -270,7 +289,10 @@ mod tests {
     #[test]
     fn nothing_is_said_of_nothing() {
         let left = Left::default();
-        assert_eq!((left.report(), left.verdict()), (String::new(), None));
+        assert_eq!(
+            (left.report(), left.verdict("--context paris")),
+            (String::new(), None)
+        );
     }
 
     #[test]
@@ -323,7 +345,7 @@ mod tests {
                 "objects with finalizers: pods 17, targets 2",
             ]
         );
-        let verdict = left.verdict().unwrap();
+        let verdict = left.verdict("--context paris").unwrap();
         assert!(verdict.starts_with("15 pods run elsewhere"), "{verdict}");
     }
 
@@ -346,7 +368,7 @@ mod tests {
                 "source london: 1 pod runs here, PodChaperons 2, copies: configmaps 1, secrets 2",
             ]
         );
-        let verdict = left.verdict().unwrap();
+        let verdict = left.verdict("--context paris").unwrap();
         assert!(verdict.starts_with("1 pod runs here"), "{verdict}");
     }
 
@@ -361,9 +383,22 @@ mod tests {
         let mut only_rerouted = Left::default();
         only_rerouted.rerouted(place("shop", "web"));
         for left in [only_waits, only_targets, only_finalizers, only_rerouted] {
-            let verdict = left.verdict().unwrap();
+            let verdict = left.verdict("--context paris").unwrap();
             assert!(verdict.starts_with("no pod runs elsewhere"), "{verdict}");
+            assert!(!verdict.contains("copies"), "{verdict}");
             assert_eq!(left.running(), None);
         }
+        let mut only_copies = Left::default();
+        only_copies.copy("london", "secrets");
+        only_copies.copy("bern", "configmaps");
+        only_copies.copy("bern", "secrets");
+        let verdict = only_copies.verdict("--context paris").unwrap();
+        assert!(
+            verdict.ends_with(
+                "; copies do only as long as their kind follows, and else by: kubectl --context paris delete \
+                 configmaps,secrets --all-namespaces --selector multicluster.admiralty.io/parent-uid"
+            ),
+            "{verdict}"
+        );
     }
 }

@@ -76,3 +76,22 @@ fn nobody_is_given_it_whatever_a_cycle_chose() {
     let plan = scene.step();
     assert!(asked(&plan).is_empty() && !gives(&plan));
 }
+
+#[test]
+fn nobody_is_given_it_by_showing_a_grant() {
+    let ours = || vec![pilotage_api::keys::DELEGATE_GONE.to_owned()];
+    for (recorded, finalizers) in [
+        (true, vec![]),
+        (true, ours()),
+        (false, ours()),
+        (false, vec![]),
+    ] {
+        let mut scene = question().with(chaperon("a", "ua").granted(1).bound());
+        scene.proxy.recorded = recorded;
+        scene.proxy.finalizers = finalizers;
+        let plan = scene.step();
+        assert!(!gives(&plan), "{plan:?}");
+        assert_eq!(cleared(&plan), ["ua"]);
+        assert_eq!(asked(&plan), ["b", "c", "d", "e"], "the others are asked");
+    }
+}

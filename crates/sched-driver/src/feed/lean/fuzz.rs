@@ -63,6 +63,8 @@ fn whole_pod(left_out: [bool; 5]) -> Value {
         { "name": "data", "persistentVolumeClaim": { "claimName": "c" } },
         { "name": "scratch", "ephemeral": { "volumeClaimTemplate": { "spec": {} } } },
         { "name": "disk", "gcePersistentDisk": { "pdName": "d" } },
+        { "name": "empty", "emptyDir": {} },
+        { "name": "config", "configMap": { "name": "c" } },
     ]);
     let spec = &mut pod["spec"];
     full(&mut spec["containers"][0]);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::test_server::{error, server};
+use crate::test_server::{error, leads_for_a_while, server};
 
 fn object(nominated: Option<&str>) -> Value {
     json!({
@@ -38,7 +38,7 @@ async fn written(
     wishes: impl IntoIterator<Item = Desired>,
 ) -> Vec<(Option<Value>, bool)> {
     let (client, asked) = server(answers);
-    let writer = StatusWriter::new(client);
+    let writer = StatusWriter::new(client, Leadership::always());
     for wish in wishes {
         writer.write(heir(Some("n")), wish);
     }
@@ -122,8 +122,24 @@ async fn a_condition_is_written_again_only_with_the_next_attempt() {
 #[tokio::test(start_paused = true)]
 async fn a_process_that_ends_leaves_it() {
     let (client, asked) = server(&[unavailable(), unavailable()]);
-    let writer = StatusWriter::new(client);
+    let writer = StatusWriter::new(client, Leadership::always());
     writer.write(heir(Some("n")), nomination(Nomination::Clear));
     writer.drain().await;
     assert_eq!(asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_leads_no_more_writes_nothing() {
+    let answers = [(); 40].map(|()| unavailable());
+    let (client, asked) = server(&answers);
+    let writer = StatusWriter::new(client, leads_for_a_while().await);
+    writer.write(heir(Some("n")), nomination(Nomination::Clear));
+    writer.tasks.close();
+    writer.tasks.wait().await;
+    let writes = asked.lock().unwrap().len();
+    assert!((2..answers.len()).contains(&writes), "{writes}");
+    // Nor does it begin.
+    writer.write(heir(Some("n")), nomination(Nomination::Clear));
+    writer.tasks.wait().await;
+    assert_eq!(asked.lock().unwrap().len(), writes);
 }

@@ -101,6 +101,14 @@ struct Required {
 
 impl Required {
     fn of(terms: Terms, unwanted: PlaceCounts, table: &NodeTable, scope: InScope) -> Self {
+        let sets = terms.near.iter().map(|(set, _)| set);
+        let keys = terms.near.iter().flat_map(|(_, keys)| keys);
+        let away = &terms.away_from;
+        table.prepare(
+            sets.chain(away.iter().map(|(set, _)| set)),
+            keys.chain(away.iter().map(|(_, key)| key))
+                .map(|key| &**key),
+        );
         let mut near = PlaceSums::within(scope.clone());
         if let Some((set, keys)) = &terms.near {
             for key in keys {

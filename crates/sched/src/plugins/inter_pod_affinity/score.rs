@@ -44,11 +44,15 @@ impl PreScore for InterPodAffinity {
         }
         let preferred = affinity.preferred.iter().map(|it| (it, 1_i64));
         let preferred_anti = affinity.preferred_anti.iter().map(|it| (it, -1));
-        for (preferred, sign) in preferred.chain(preferred_anti) {
-            let term = &preferred.term;
-            let set = self.set(term, namespaces);
-            let weight = preferred.weight.saturating_mul(sign);
-            worth.add_set(table, &term.topology_key, &set, weight);
+        let wishes = preferred.chain(preferred_anti).map(|(preferred, sign)| {
+            let (term, weight) = (&preferred.term, preferred.weight.saturating_mul(sign));
+            (self.set(term, namespaces), &*term.topology_key, weight)
+        });
+        let wishes: Vec<_> = wishes.collect();
+        let (sets, keys) = (wishes.iter().map(|it| &it.0), wishes.iter().map(|it| it.1));
+        table.prepare(sets, keys);
+        for (set, key, weight) in &wishes {
+            worth.add_set(table, key, set, *weight);
         }
         if !worth.is_touched() {
             return Ok(PreScored::Skip);

@@ -54,7 +54,9 @@ impl Hard {
         comparison: Comparison,
         scope: InScope,
     ) -> Self {
-        let keys = constraints.iter().map(|it| &it.rule.topology_key);
+        let keys = constraints.iter().map(|it| &*it.rule.topology_key);
+        let sets = constraints.iter().filter_map(|it| it.counted());
+        table.prepare(sets, keys.clone());
         let topologies: Arc<[_]> = keys.map(|key| table.topology(key)).collect();
         let mut included = Included::new(pod, table, comparison, &scope);
         // Rows without a node have no place.

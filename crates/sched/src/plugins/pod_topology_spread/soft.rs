@@ -68,7 +68,9 @@ impl Soft {
             scope,
             needs_all_labels,
         } = ranked;
-        let keys = constraints.iter().map(|it| &it.rule.topology_key);
+        let keys = constraints.iter().map(|it| &*it.rule.topology_key);
+        let sets = constraints.iter().filter_map(|it| it.counted());
+        table.prepare(sets, keys.clone());
         let topologies: Vec<_> = keys.map(|key| table.topology(key)).collect();
         // Rows without a node have no place.
         let everywhere = topologies.iter().all(|it| it.placed() == table.len());

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Service, ServiceSpec};
+use k8s_openapi::api::core::v1::{Namespace, Service, ServiceSpec};
 
-use super::{add, add_node, assumed, at, failed, scheduler};
+use super::{add, add_node, assumed, at, failed, scheduler, stock};
 use crate::context::Context;
 use crate::event::{Actions, Event, EventKind, EventObject, EventResource, Hint};
 use crate::names::ObjectKey;
@@ -15,7 +15,7 @@ use crate::pod_info::PodInfo;
 use crate::queue::Place;
 use crate::state::CycleState;
 use crate::status::{PluginName, Status, Verdict};
-use crate::test_objects::{NeverBinds, pod, uid};
+use crate::test_objects::{NeverBinds, pod, pods_with, uid};
 
 /// A pod needs a service of its own name.
 struct Served;
@@ -109,4 +109,30 @@ fn a_plugin_reads_what_it_wants_and_waits_for_it() {
     let told = failed(&mut scheduler, 120).message().to_owned();
     assert!(told.contains("nobody serves it"), "{told}");
     assert_eq!(scheduler.remove(Kind::Service, &key, at(61)), 0);
+}
+
+#[test]
+fn what_no_plugin_reads_of_a_namespace_brings_nobody_back() {
+    let mut scheduler = stock();
+    let namespace = |team: &str, note: &str| {
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some("other".to_owned());
+        namespace.metadata.labels = Some([("team".to_owned(), team.to_owned())].into());
+        namespace.metadata.annotations = Some([("note".to_owned(), note.to_owned())].into());
+        Arc::new(namespace).object()
+    };
+    scheduler.apply(namespace("a", "1"), at(0)).unwrap();
+    add(
+        &mut scheduler,
+        pod("p").near(pods_with("zone", &[("app", "web")])),
+    );
+    failed(&mut scheduler, 0);
+    for note in ["2", "2"] {
+        let moved = scheduler.apply(namespace("a", note), at(60)).unwrap();
+        assert_eq!(moved, 0);
+        assert_eq!(scheduler.place(&uid("p")), Some(Place::Unschedulable));
+    }
+    let moved = scheduler.apply(namespace("b", "2"), at(60)).unwrap();
+    assert_eq!(moved, 1);
+    assert_eq!(scheduler.place(&uid("p")), Some(Place::Active));
 }

@@ -246,7 +246,7 @@ fn a_failure_spares_the_others_and_has_the_preemptor_tried_again() {
     assert_eq!(scheduler.place(&uid("heir")), Some(Place::Unschedulable));
     scheduler.evicted(&first[1].id, false, at(0));
     assert_eq!(taken(&told), [true, false]);
-    assert_eq!(scheduler.place(&uid("heir")), Some(Place::Active));
+    assert_eq!(scheduler.place(&uid("heir")), Some(Place::Backoff));
     assert!(!scheduler.is_wanted(&first[0].id));
     scheduler.evicted(&first[0].id, true, at(0));
     assert!(asked(&mut scheduler).is_empty(), "the last one stays");

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{add, add_node, assumed, at, next, scheduler, stock};
+use super::{add, add_node, assumed, at, failed, next, scheduler, stock};
 use crate::event::{Actions, EventKind, EventResource};
 use crate::names::NodeName;
 use crate::queue::Place;
 use crate::scheduler::{Aftermath, PodChange};
 use crate::status::Status;
-use crate::test_objects::{pod, uid};
+use crate::test_objects::{PodBuilder, node, pod, pods_with, uid};
 use crate::test_plugins::{Fake, profile};
 
 #[test]
@@ -62,6 +62,65 @@ fn what_happens_to_a_pod_while_it_is_bound() {
         next(&mut scheduler, 100).is_none(),
         "nobody is left in the queue"
     );
+}
+
+#[test]
+fn the_room_of_a_pod_that_was_bound_elsewhere_is_free() {
+    let mut scheduler = stock();
+    add(&mut scheduler, pod("p").request("cpu", "3"));
+    let placed = assumed(&mut scheduler);
+    scheduler.start_binding(&uid("p")).unwrap();
+    add(&mut scheduler, pod("waits").request("cpu", "2"));
+    failed(&mut scheduler, 0);
+    assert_eq!(scheduler.place(&uid("waits")), Some(Place::Unschedulable));
+    let elsewhere = pod("p").request("cpu", "3").on("elsewhere");
+    let from = NodeName::from("n");
+    assert_eq!(
+        add(&mut scheduler, elsewhere),
+        PodChange::Moved { from: from.clone() }
+    );
+    assert_eq!(scheduler.place(&uid("waits")), Some(Place::Backoff));
+    let failure = scheduler.binding_failed(placed, Status::error("conflict"), at(0));
+    assert_eq!(failure.aftermath, Aftermath::Bound);
+    let placed = assumed(&mut scheduler);
+    assert_eq!((placed.uid(), placed.node()), (&uid("waits"), &from));
+    scheduler.bound(placed, at(0));
+}
+
+#[test]
+fn what_changed_of_a_pod_while_it_was_bound_is_news_when_it_is_confirmed() {
+    const HOST: &str = "kubernetes.io/hostname";
+    type Make = fn() -> PodBuilder;
+    // The pod before and after, and who waits for the change.
+    let cases: [[Make; 3]; 2] = [
+        [
+            || pod("p").request("cpu", "3"),
+            || pod("p").request("cpu", "1"),
+            || pod("waits").request("cpu", "2"),
+        ],
+        [
+            || pod("p").label("app", "web"),
+            || pod("p").label("app", "db"),
+            || pod("waits").away_from(pods_with(HOST, &[("app", "web")])),
+        ],
+    ];
+    for [before, after, waits] in cases {
+        let mut scheduler = stock();
+        let node = node("n").label(HOST, "n").allocatable("cpu", "4");
+        scheduler.node_applied(&node.build(), at(0)).unwrap();
+        add(&mut scheduler, before());
+        let placed = assumed(&mut scheduler);
+        scheduler.start_binding(&uid("p")).unwrap();
+        add(&mut scheduler, waits());
+        failed(&mut scheduler, 0);
+        assert_eq!(add(&mut scheduler, after()), PodChange::Trying);
+        let place = scheduler.place(&uid("waits"));
+        assert_eq!(place, Some(Place::Unschedulable), "it counts as it was");
+        let confirmed = add(&mut scheduler, after().on("n"));
+        assert_eq!(confirmed, PodChange::Confirmed);
+        assert_eq!(scheduler.place(&uid("waits")), Some(Place::Backoff));
+        scheduler.bound(placed, at(0));
+    }
 }
 
 #[test]

@@ -39,10 +39,9 @@ fn made(prefix: &str, number: usize, [cpu, memory, cranes]: &[String; 3]) -> Arc
 /// All that a node says of its pods, without their order.
 fn contents(info: &NodeInfo) -> String {
     let mut pods: Vec<_> = info.pods().iter().map(|pod| pod.uid.to_string()).collect();
-    let mut ports = info.used_ports().to_vec();
     pods.sort();
-    ports.sort();
     let (requested, non_zero) = (info.requested(), info.non_zero_requested());
+    let ports = info.used_ports();
     format!("{pods:?} {ports:?} {requested:?} {non_zero:?}")
 }
 

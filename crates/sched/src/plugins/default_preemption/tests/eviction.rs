@@ -3,7 +3,7 @@
 use super::{Harbour, Outcome, at, heir};
 use crate::queue::Place;
 use crate::scheduler::Attempt;
-use crate::test_objects::{pod, uid};
+use crate::test_objects::{node, pod, uid};
 use crate::tie::FirstOfEquals;
 
 /// A preemptor with two victims of two cores each.
@@ -35,7 +35,7 @@ fn a_pod_is_not_tried_while_its_victims_are_evicted() {
     let orders = harbour.asked();
     assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Gated));
     // What else happens doesn't matter.
-    harbour.node(crate::test_objects::node("m").allocatable("cpu", "2"));
+    harbour.node(node("m").allocatable("cpu", "2"));
     assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Gated));
     harbour.0.pod_deleted(&uid("last"), at(0));
     assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Backoff));
@@ -85,14 +85,72 @@ fn the_end_of_the_last_victim_counts_whatever_kept_the_pod_away_first() {
 }
 
 #[test]
-fn a_failed_eviction_has_the_pod_tried_at_once() {
+fn whoever_makes_room_elsewhere_waits_for_no_victim_of_before() {
+    let mut harbour = Harbour::new().nodes(&["n"]);
+    harbour.runs("stays", "n", "4", 0, 1);
+    harbour.add(heir("4").host_port("", "TCP", 80));
+    harbour.fails(0);
+    let orders = harbour.asked();
+    harbour.0.evicted(&orders[0].id, true, at(0));
+    // It never ends, and nobody may go there any more.
+    harbour.node(node("n").allocatable("cpu", "4").unschedulable());
+    let first = pod("first").on("m").request("cpu", "1").priority(1);
+    harbour.add(first.host_port("", "TCP", 80).started(1));
+    harbour.runs("last", "m", "3", 0, 1);
+    harbour.node(node("m").allocatable("cpu", "4"));
+    harbour.fails(0);
+    for gone in ["first", "last"] {
+        let orders = harbour.asked();
+        assert_eq!(orders[0].preempted.pod.uid, uid(gone));
+        harbour.0.evicted(&orders[0].id, true, at(0));
+        harbour.0.pod_deleted(&uid(gone), at(0));
+    }
+    // The ports of that node kept it away, and the last victim had none.
+    assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Backoff));
+    match harbour.0.schedule_next(at(0), &mut FirstOfEquals) {
+        Some(Attempt::Assumed(assumed)) => assert_eq!(assumed.node().as_str(), "m"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_failed_eviction_has_the_pod_tried_without_waiting_for_an_event() {
     let mut harbour = two_victims();
     let orders = harbour.asked();
     harbour.0.pod_deleted(&uid("first"), at(0));
     harbour.0.evicted(&orders[0].id, false, at(0));
-    assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Active));
-    let failure = harbour.fails(0);
+    assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Backoff));
+    harbour.0.flush(at(2));
+    let failure = harbour.fails(2);
     assert_eq!(harbour.outcome(&failure), Outcome::on("n", &["last"]));
+}
+
+#[test]
+fn an_eviction_that_is_refused_for_good_is_asked_for_with_growing_pauses() {
+    let mut harbour = Harbour::new().nodes(&["n"]);
+    harbour.runs("victim", "n", "4", 0, 1);
+    harbour.add(heir("4"));
+    let mut now = 0;
+    for pause in [1, 2, 4, 8, 10, 10] {
+        harbour.fails(now);
+        let orders = harbour.asked();
+        assert_eq!(orders.len(), 1);
+        harbour.0.evicted(&orders[0].id, false, at(now));
+        harbour.0.flush(at(now + pause));
+        let early = harbour.0.schedule_next(at(now + pause), &mut FirstOfEquals);
+        assert!(early.is_none(), "nor by an idle scheduler: {early:?}");
+        // Backoff ends with its second.
+        now += pause + 1;
+        harbour.0.flush(at(now));
+        assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Active));
+    }
+}
+
+#[test]
+fn who_gives_the_room_up_that_is_made_is_tried_at_once() {
+    let mut harbour = two_victims();
+    harbour.0.give_up_room(&uid("heir"), at(0));
+    assert_eq!(harbour.0.place(&uid("heir")), Some(Place::Active));
 }
 
 #[test]

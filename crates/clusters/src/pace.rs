@@ -1,5 +1,5 @@
-//! How often a Target's credentials are read anew: a few times at once, then once in a while. Whoever writes a Secret
-//! over and over makes work for every process that reads it. It must not know what is read.
+//! How often a Secret, and a Target's credentials, are read anew: a few times at once, then once in a while. Whoever
+//! writes a Secret over and over makes work for every process that reads it. It must not know what is read.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ const INTERVAL: Duration = Duration::from_secs(5);
 const AHEAD: Duration = Duration::from_secs(45);
 
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     /// When nothing is owed any more.
     settled: Option<Instant>,
 }
 
 impl Pace {
     /// Takes a reading, or says when there is one.
-    pub(super) fn take(&mut self, now: Instant) -> Result<(), Instant> {
+    pub(crate) fn take(&mut self, now: Instant) -> Result<(), Instant> {
         let settled = self.settled.map_or(now, |settled| settled.max(now));
         let owed = settled.saturating_duration_since(now);
         if owed > AHEAD {
