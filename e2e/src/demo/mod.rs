@@ -10,7 +10,6 @@ pub mod timeline;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
@@ -20,7 +19,7 @@ use kube::runtime::watcher;
 use kube::{Api, Resource};
 use pilotage_api::{PodChaperon, Target, names};
 use pilotage_testkit::build::nodes;
-use pilotage_testkit::{list_until, wait_for};
+use pilotage_testkit::{LIMIT, list_until, wait_for};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -39,8 +38,6 @@ const WORKLOADS: [(&str, usize); 4] = [
 ];
 /// Where the workloads run, in all clusters.
 const NAMESPACE: &str = "default";
-/// How long the pods may take, and how long their end.
-const LIMIT: Duration = Duration::from_mins(1);
 
 /// Runs the demo. With `keep` it stops after the table, and everything stays until Ctrl-C.
 pub async fn run(keep: bool) -> Result<(), Error> {

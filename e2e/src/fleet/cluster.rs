@@ -11,9 +11,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use pilotage_api::{Target, TargetStatus, keys, names};
 use pilotage_testkit::pilotage::{ADMIN_PORT, apply_output, binary};
-use pilotage_testkit::{ControlPlane, FaultProxy, PilotageProcess, wait_for};
+use pilotage_testkit::{ControlPlane, FaultProxy, LIMIT, PilotageProcess, wait_for};
 
-use super::LIMIT;
 use super::chart::{self, Part};
 use super::error::Error;
 use super::settings::{Layout, Settings};

@@ -4,12 +4,12 @@ use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::Api;
 use pilotage_api::{ClusterTarget, names};
-use pilotage_testkit::wait_for;
+use pilotage_testkit::{LIMIT, wait_for};
 use serde_json::json;
 
 use super::cluster::{HOME, is_connected, is_usable};
 use super::error::Error;
-use super::{Cluster, Fleet, LIMIT, SOURCE_ACCOUNT, secret};
+use super::{Cluster, Fleet, SOURCE_ACCOUNT, secret};
 
 impl Fleet {
     /// Lets the source run pods of any namespace in all targets, tells it of them, and waits until they are connected

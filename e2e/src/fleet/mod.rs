@@ -11,7 +11,6 @@ mod skew;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{join_all, select_all, try_join_all};
@@ -19,7 +18,9 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use pilotage_api::{Right, keys};
-use pilotage_testkit::{ControlPlane, build, plane, wait_admission, wait_for, workspace_root};
+use pilotage_testkit::{
+    ControlPlane, LIMIT, build, plane, wait_admission, wait_for, workspace_root,
+};
 use serde_json::{Value, json};
 
 pub(crate) use self::cluster::HOME;
@@ -31,8 +32,6 @@ use self::settings::Settings;
 
 /// The service account that each target has for the source.
 pub const SOURCE_ACCOUNT: &str = "source";
-/// How long connecting may take.
-const LIMIT: Duration = Duration::from_mins(1);
 
 /// What to start.
 #[derive(Debug, Clone)]

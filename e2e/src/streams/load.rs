@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 use futures::io::AsyncReadExt as _;
+use pilotage_testkit::LIMIT;
 use pilotage_testkit::streams::{Piece, chunk, upgraded};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::Barrier;
@@ -23,8 +24,6 @@ const LINES: usize = 20;
 const IN_CHUNK: u64 = 300;
 /// Room for one read.
 const READ: usize = 64 << 10;
-/// How long something may take to come.
-const LIMIT: Duration = Duration::from_mins(1);
 
 /// Opens so many streams of the stage's pod by the source's API server, one half logs that are followed, the other one
 /// upgraded connections, and reads some lines of each while all are open. Bytes that came.

@@ -13,7 +13,7 @@ use kube::{Api, Client};
 use pilotage_api::{Right, Target};
 use pilotage_testkit::plane::kwok::Kubelet;
 use pilotage_testkit::streams::{Piece, StreamServer};
-use pilotage_testkit::{ControlPlane, build, wait_for};
+use pilotage_testkit::{ControlPlane, LIMIT, build, wait_for};
 use tokio::time::{interval, timeout};
 
 use super::Error;
@@ -26,8 +26,6 @@ pub const TARGET: &str = "east";
 pub const POD: &str = "web";
 /// Its namespace.
 const NAMESPACE: &str = "streams";
-/// How long a step may take on a busy machine.
-const LIMIT: Duration = Duration::from_mins(1);
 /// Between two tries of what nothing can be watched for.
 const PERIOD: Duration = Duration::from_millis(200);
 

@@ -195,8 +195,3 @@ pub(super) fn spec(
     }
     Ok(spec.args(&options.args))
 }
-
-/// The audit log below a run's directory.
-pub(super) fn audit_log(directory: &Path) -> std::path::PathBuf {
-    directory.join(audit::FILE)
-}

@@ -87,6 +87,11 @@ impl Policy {
         *self != Self::Writes || !READS.contains(&verb)
     }
 
+    /// Whether a server of this policy logs all that another wants.
+    pub(super) fn covers(&self, wanted: &Self) -> bool {
+        self == wanted || (self, wanted) == (&Self::All, &Self::Writes)
+    }
+
     /// The policy file (JSON is YAML) of a server whose test asked for `own`. Unless that has rules of its own, every
     /// request of a service account is in, so that it is known which rights were used.
     pub(super) fn yaml(own: Option<&Self>) -> String {
@@ -236,15 +241,27 @@ pub struct Log {
     path: PathBuf,
     admin: Access,
     policy: Policy,
+    /// Bytes before it, of those who had the server earlier.
+    from: u64,
 }
 
 impl Log {
-    pub(super) fn new(path: PathBuf, admin: Access, policy: Policy) -> Self {
-        Self {
+    /// Of the server of this directory, from now on.
+    pub(super) async fn begin(
+        directory: &Path,
+        admin: Access,
+        policy: Policy,
+    ) -> Result<Self, Error> {
+        let path = directory.join(FILE);
+        let mut log = Self {
             path,
             admin,
             policy,
-        }
+            from: 0,
+        };
+        log.settle().await?;
+        log.from = log.length()?;
+        Ok(log)
     }
 
     /// The file.
@@ -252,8 +269,9 @@ impl Log {
         &self.path
     }
 
-    /// Every request that was answered before this call, in the order of their arrival. The server writes an event
-    /// after its answer, so a marker request is sent and waited for, and then the answers of all that came before it.
+    /// Every request that was answered since the plane had its API server and before this call, in the order of their
+    /// arrival. The server writes an event after its answer, so a marker request is sent and waited for, and then the
+    /// answers of all that came before it.
     pub async fn entries(&self) -> Result<Vec<Entry>, Error> {
         self.entries_with("").await
     }
@@ -270,10 +288,10 @@ impl Log {
     async fn entries_with(&self, text: &str) -> Result<Vec<Entry>, Error> {
         self.settle().await?;
         let deadline = Instant::now() + STRAGGLES;
-        let (mut entries, mut missing) = self.parse(&self.read(0)?, text)?;
+        let (mut entries, mut missing) = self.parse(&self.read(self.from)?, text)?;
         while !missing.is_empty() && Instant::now() < deadline {
             sleep(Duration::from_millis(50)).await;
-            let (now, unanswered) = self.parse(&self.read(0)?, text)?;
+            let (now, unanswered) = self.parse(&self.read(self.from)?, text)?;
             entries = now;
             // Not those that have come since.
             missing.retain(|id| unanswered.contains(id));

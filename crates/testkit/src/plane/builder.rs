@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use k8s_openapi::api::core::v1::{Node, ServiceAccount};
-use kube::{Api, Client};
+use k8s_openapi::api::core::v1::Node;
+use kube::Client;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use super::certs::Authority;
 use super::snapshot::Snapshot;
@@ -20,7 +21,6 @@ use super::{
 use crate::access::{Access, Credential};
 use crate::apply;
 use crate::dirs::{self, RunDir};
-use crate::namespace;
 use crate::ports::Port;
 use crate::process::Process;
 use crate::ready::Probe;
@@ -30,6 +30,8 @@ use crate::wait;
 
 /// The ports are ours by lock, but a stranger may have taken one.
 const ATTEMPTS: u32 = 3;
+/// At most so many start at once: each takes seconds of a core, and many beside each other took minutes.
+static STARTS: Semaphore = Semaphore::const_new(3);
 /// The administrator's name and group.
 const ADMIN: &str = "testkit-admin";
 const ADMINS: &str = "system:masters";
@@ -183,6 +185,7 @@ impl Builder {
     /// Starts it. When this returns, the CRDs are served, the nodes are ready and the namespace `default` has its
     /// service account.
     pub async fn start(self) -> Result<ControlPlane, Error> {
+        let _turn = STARTS.acquire().await;
         let mut attempt = 1;
         loop {
             match self.start_once().await {
@@ -217,6 +220,12 @@ impl Builder {
         let admin = access(ADMIN, Some(ADMINS))?;
         admin.write(&directory.join(ADMIN_KUBECONFIG))?;
         let client = admin.client()?;
+        let audit = match &self.api_server.audit {
+            Some(policy) => {
+                Some(audit::Log::begin(&directory, admin.clone(), policy.clone()).await?)
+            }
+            None => None,
+        };
 
         if let Some(args) = &self.controller_manager {
             let port = running.port()?;
@@ -257,7 +266,7 @@ impl Builder {
         tokio::try_join!(
             running.ready(Part::ControllerManager),
             running.ready(Part::Scheduler),
-            default_account(&client, has_manager),
+            controller_manager::default_account(&client, has_manager),
             running.nodes(&client, self.kwok.clone().unwrap_or_default(), has_manager),
         )?;
         done("the rest");
@@ -269,7 +278,7 @@ impl Builder {
             authority,
             directory,
             tools,
-            audits: self.api_server.audit.clone(),
+            audit,
             etcd,
             api,
             is_readable: self.api_server.json_storage,
@@ -305,7 +314,8 @@ impl Builder {
             return self.new_core(tools.clone(), done).await;
         };
         // It outlives the runtime of the test.
-        let (builder, tools) = (self.clone(), tools.clone());
+        let (mut builder, tools) = (self.clone(), tools.clone());
+        builder.api_server.audit = Some(kind.audit.clone());
         let starting = async move {
             let mut core = builder.new_core(tools, &mut |_| {}).await?;
             let unused = Snapshot::take(core.etcd).await.map_err(Error::Again)?;
@@ -322,9 +332,14 @@ impl Builder {
 
     /// What a plane of which the core is used again must have in common with this one; `None` if none is.
     fn kind(&self) -> Result<Option<pool::Kind>, Error> {
-        let json_storage = self.api_server.json_storage;
+        let apiserver::Options {
+            json_storage,
+            ref audit,
+            ..
+        } = self.api_server;
         let usual = apiserver::Options {
             json_storage,
+            audit: audit.clone(),
             ..apiserver::Options::default()
         };
         if !self.again || self.tools.is_some() || self.api_server != usual {
@@ -333,6 +348,8 @@ impl Builder {
         Ok(Some(pool::Kind {
             kubernetes: self.kubernetes.clone(),
             json_storage,
+            // Whoever takes it next may want a log.
+            audit: audit.clone().unwrap_or(audit::Policy::Writes),
             crds: self.all_crds()?,
         }))
     }
@@ -475,21 +492,4 @@ impl Running {
             ended = kwok.ended() => Err(ended.into()),
         }
     }
-}
-
-/// The controller manager makes it where there is one; seeing it is the proof that its controllers work.
-async fn default_account(client: &Client, has_manager: bool) -> Result<(), Error> {
-    if !has_manager {
-        for name in ["default", "kube-system"] {
-            namespace::default_account(client, name).await?;
-        }
-        return Ok(());
-    }
-    let api: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
-    wait::wait_for(&api, "default", |_| true, wait::LIMIT)
-        .await
-        .map(drop)
-        .map_err(Error::wait(
-            "the controller manager made no service account",
-        ))
 }

@@ -4,13 +4,18 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::{Api, Client};
+
 use super::apiserver::{
     CA_CERTIFICATE, CA_KEY, SERVER_CERTIFICATE, SERVER_KEY, SERVICE_ACCOUNT_KEY,
 };
 use crate::access::{Access, write_private};
+use crate::namespace;
 use crate::ready::Probe;
 use crate::supervisor::Spec;
 use crate::tools::Tools;
+use crate::wait;
 
 /// User name of the controller manager.
 pub(super) const USER: &str = "system:kube-controller-manager";
@@ -117,4 +122,25 @@ fn probe(access: &Access, port: SocketAddr) -> Probe {
         access: Box::new(access),
         path: "/healthz",
     }
+}
+
+/// Waits for the service account of `default`. The controller manager makes it where there is one; seeing it is the
+/// proof that its controllers work.
+pub(super) async fn default_account(
+    client: &Client,
+    has_manager: bool,
+) -> Result<(), super::Error> {
+    if !has_manager {
+        for name in ["default", "kube-system"] {
+            namespace::default_account(client, name).await?;
+        }
+        return Ok(());
+    }
+    let api: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
+    wait::wait_for(&api, "default", |_| true, wait::LIMIT)
+        .await
+        .map(drop)
+        .map_err(super::Error::wait(
+            "the controller manager made no service account",
+        ))
 }

@@ -173,7 +173,7 @@ pub struct ControlPlane {
     authority: Arc<Authority>,
     directory: PathBuf,
     tools: Tools,
-    audits: Option<audit::Policy>,
+    audit: Option<audit::Log>,
     /// Where etcd listens.
     etcd: SocketAddr,
     api: SocketAddr,
@@ -329,9 +329,7 @@ impl ControlPlane {
 
     /// The audit log.
     pub fn audit(&self) -> Result<audit::Log, Error> {
-        let policy = self.audits.clone().ok_or(audit::Error::Off)?;
-        let path = apiserver::audit_log(&self.directory);
-        Ok(audit::Log::new(path, self.admin.clone(), policy))
+        Ok(self.audit.clone().ok_or(audit::Error::Off)?)
     }
 
     /// Records every version of the objects below these prefixes (such as `pods/` or `pods/default/`) from now on, as

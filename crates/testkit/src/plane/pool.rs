@@ -2,8 +2,9 @@
 //! test left in them. A start costs several seconds of a core, most of what many tests cost. It knows nothing of how
 //! the parts are started.
 //!
-//! Only planes whose API server is as by default are used again, if nobody struck it or etcd, or changed which kinds it
-//! serves; and only if asked for, by the builder or by [`VARIABLE`]: a demo wants everything to go with it.
+//! Only planes whose API server is as by default, but for its audit log, are used again, if nobody struck it or etcd,
+//! or changed which kinds it serves; and only if asked for, by the builder or by [`VARIABLE`]: a demo wants everything
+//! to go with it.
 
 use std::env;
 use std::net::SocketAddr;
@@ -14,7 +15,7 @@ use serde_json::Value;
 
 use super::certs::Authority;
 use super::snapshot::Snapshot;
-use super::{Running, etcd};
+use super::{Running, audit, etcd};
 use crate::access::Access;
 
 /// The variable of the environment that has planes used again, by whatever value.
@@ -61,7 +62,18 @@ pub(super) struct Again {
 pub(super) struct Kind {
     pub(super) kubernetes: Option<String>,
     pub(super) json_storage: bool,
+    pub(super) audit: audit::Policy,
     pub(super) crds: Vec<Value>,
+}
+
+impl Kind {
+    /// Whether a core of this kind does for who wants another: its server may log more.
+    fn serves(&self, wanted: &Self) -> bool {
+        self.kubernetes == wanted.kubernetes
+            && self.json_storage == wanted.json_storage
+            && self.audit.covers(&wanted.audit)
+            && self.crds == wanted.crds
+    }
 }
 
 /// Whether planes are used again.
@@ -80,11 +92,15 @@ pub(super) fn put(core: Core) -> Option<Core> {
     None
 }
 
-/// A core of this kind that waits here.
-pub(super) fn take(kind: &Kind) -> Option<Core> {
+/// A core that waits here and does for who wants this kind; one of the very kind, if there is one.
+pub(super) fn take(wanted: &Kind) -> Option<Core> {
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_it = |core: &Core| core.again.as_ref().is_some_and(|again| again.kind == *kind);
-    let index = idle.iter().position(is_it)?;
+    let position = |fits: &dyn Fn(&Kind) -> bool| {
+        let mut kinds = idle.iter().map(|core| core.again.as_ref());
+        kinds.position(|again| again.is_some_and(|again| fits(&again.kind)))
+    };
+    let index =
+        position(&|kind| kind == wanted).or_else(|| position(&|kind| kind.serves(wanted)))?;
     Some(idle.swap_remove(index))
 }
 

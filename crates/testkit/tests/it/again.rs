@@ -8,6 +8,7 @@ use kube::{Api, Resource, ResourceExt};
 use pilotage_api::Target;
 use pilotage_testkit::build::node;
 use pilotage_testkit::plane::Builder;
+use pilotage_testkit::plane::audit::{Entry, Policy};
 use pilotage_testkit::{ControlPlane, Part};
 use serde::de::DeserializeOwned;
 
@@ -59,13 +60,16 @@ where
 
 #[tokio::test]
 async fn what_a_test_left_is_gone_and_what_it_took_is_back() {
-    let first = plane("first").start().await.unwrap();
+    let logged = plane("first").audit(Policy::All);
+    let first = logged.start().await.unwrap();
     let (namespaces, roles) = (
         names::<Namespace>(&first).await,
         names::<ClusterRole>(&first).await,
     );
     let url = first.url().to_owned();
     first.apply_yaml(LEFT).await.unwrap();
+    let made = |it: &Entry| (&*it.verb, &*it.name, &*it.user) == ("patch", "left", "testkit-admin");
+    assert_eq!(first.audit().unwrap().count(made).await.unwrap(), 5);
     let cluster_roles: Api<ClusterRole> = Api::all(first.admin());
     let view = cluster_roles.get("view").await.unwrap();
     cluster_roles
@@ -76,7 +80,9 @@ async fn what_a_test_left_is_gone_and_what_it_took_is_back() {
     let account = accounts.get("default").await.unwrap();
     first.stop().await;
 
-    let second = plane("second").start().await.unwrap();
+    // Its server logs more than is wanted.
+    let logged = plane("second").audit(Policy::Writes);
+    let second = logged.start().await.unwrap();
     assert_eq!((second.url(), second.name()), (url.as_str(), "second"));
     assert_eq!(names::<Namespace>(&second).await, namespaces);
     assert_eq!(names::<ClusterRole>(&second).await, roles);
@@ -92,6 +98,14 @@ async fn what_a_test_left_is_gone_and_what_it_took_is_back() {
     let map: ConfigMap = serde_json::from_str(r#"{"metadata":{"name":"map"}}"#).unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(second.admin(), "default");
     maps.create(&PostParams::default(), &map).await.unwrap();
+    let log = second.audit().unwrap().entries().await.unwrap();
+    let is_map = |it: &Entry| it.resource == "configmaps" && it.verb == "create";
+    assert!(log.iter().any(is_map));
+    let reads = ["get", "list", "watch"];
+    assert!(
+        log.iter()
+            .all(|it| !reads.contains(&&*it.verb) && !made(it))
+    );
 
     // Whoever had the API server in hand may have done anything to it.
     second.process(Part::ApiServer).unwrap();
