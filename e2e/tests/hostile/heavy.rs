@@ -11,8 +11,9 @@ use pilotage_api::ClusterTarget;
 use pilotage_e2e::fleet::{Fleet, Spec};
 use pilotage_testkit::{TestNamespace, build, list_until, unique, wait_count, wait_for};
 use serde_json::{Value, json};
+use tokio::sync::MutexGuard;
 
-use crate::stage::{LIMIT, elected};
+use crate::stage::{LIMIT, elected, heavy_turn};
 
 /// Whose chaperons weigh twice as much together as what may be kept for them.
 const PODS: usize = 40;
@@ -24,10 +25,12 @@ struct Shared {
     heavy: String,
     honest: String,
     _namespaces: Vec<TestNamespace>,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Shared {
     async fn start() -> Self {
+        let turn = heavy_turn().await;
         let nodes = build::nodes("shared", 2, |node| node.cpu("8").memory("16Gi").pods(110));
         let mut fleet = Spec::new().target("shared", nodes).start().await.unwrap();
         fleet.install().await.unwrap();
@@ -46,6 +49,7 @@ impl Shared {
             heavy,
             honest,
             _namespaces: namespaces,
+            _turn: turn,
         }
     }
 

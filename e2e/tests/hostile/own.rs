@@ -16,8 +16,9 @@ use pilotage_testkit::{TestNamespace, build, list_until, unique, wait_for};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use tokio::sync::MutexGuard;
 
-use crate::stage::{LIMIT, elected, is_running};
+use crate::stage::{LIMIT, elected, heavy_turn, is_running};
 
 /// MiB that a process may grow while it is told of all that, some of it at the same time. Whole, it would be several
 /// times as much.
@@ -43,11 +44,13 @@ struct Own {
     honest: String,
     heavy: String,
     _namespaces: Vec<TestNamespace>,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Own {
     /// Nothing of Pilotage runs yet.
     async fn plan(prefix: &str) -> Self {
+        let turn = heavy_turn().await;
         let nodes = build::nodes(prefix, 2, |node| node.cpu("8").memory("16Gi").pods(110));
         let fleet = Spec::new().target("east", nodes).start().await.unwrap();
         let names = ["honest", "heavy"].map(|it| format!("{prefix}-{it}-{}", unique()));
@@ -64,6 +67,7 @@ impl Own {
             honest,
             heavy,
             _namespaces: namespaces,
+            _turn: turn,
         }
     }
 
