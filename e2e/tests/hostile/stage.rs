@@ -52,8 +52,8 @@ async fn fleet() -> &'static Fleet {
     FLEET.get_or_init(start).await
 }
 
-/// For a test of heavy objects, in a fleet of its own: it keeps a core busy. Two of them at once would be what all others
-/// wait for.
+/// For a test of heavy objects, in a fleet of its own: it keeps a core busy. Two of them at once would be what all the
+/// others wait for.
 pub(crate) async fn heavy_turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::const_new(());
     TURN.lock().await

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::pin::pin;
 use std::time::Duration;
 
-use futures::AsyncReadExt;
+use futures::{AsyncBufReadExt, AsyncReadExt};
 use kube::Client;
 use kube::api::ListParams;
 use kube::core::Request;
@@ -182,9 +182,16 @@ async fn page_text(
     let body = client.request_stream(request).await?;
     let mut body = pin!(body.take(longest.saturating_add(1)));
     let mut bytes = Vec::new();
-    body.read_to_end(&mut bytes)
-        .await
-        .map_err(kube::Error::ReadEvents)?;
+    // `read_to_end` would clear all that it has reserved, again for each piece that comes.
+    loop {
+        let piece = body.fill_buf().await.map_err(kube::Error::ReadEvents)?;
+        let length = piece.len();
+        if length == 0 {
+            break;
+        }
+        bytes.extend_from_slice(piece);
+        body.consume_unpin(length);
+    }
     if bytes.len() as u64 > longest {
         return Ok(None);
     }
