@@ -19,7 +19,6 @@ mod limits;
 mod lines;
 mod needs;
 mod numbers;
-mod own;
 mod record;
 mod secrets;
 mod siege;

@@ -16,7 +16,7 @@ pub(crate) use pilotage_testkit::LIMIT;
 use pilotage_testkit::plane::audit::Policy;
 use pilotage_testkit::{HostileServer, TestNamespace, build, shared, wait_for};
 use serde_json::json;
-use tokio::sync::{Mutex, MutexGuard, OnceCell};
+use tokio::sync::OnceCell;
 
 use crate::well;
 
@@ -50,13 +50,6 @@ async fn fleet() -> &'static Fleet {
         runtime.spawn(started).await.unwrap()
     };
     FLEET.get_or_init(start).await
-}
-
-/// For a test of heavy objects, in a fleet of its own: it keeps a core busy. Two of them at once would be what all the
-/// others wait for.
-pub(crate) async fn heavy_turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::const_new(());
-    TURN.lock().await
 }
 
 /// A namespace of somebody honest, whose pods may run in the healthy target; it is there until the clusters go.

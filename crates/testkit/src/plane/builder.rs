@@ -294,7 +294,10 @@ impl Builder {
         done: &mut impl FnMut(&'static str),
     ) -> Result<pool::Core, Error> {
         let kind = self.kind()?;
-        while let Some(core) = kind.as_ref().and_then(pool::take) {
+        while let Some(kind) = &kind {
+            let Some(core) = pool::take(kind).await else {
+                break;
+            };
             let admin = self.access(&core.authority, core.api, ADMIN, Some(ADMINS))?;
             match core.clean(&admin).await {
                 Ok(()) => {

@@ -164,7 +164,7 @@ impl std::fmt::Display for StartTimes {
     }
 }
 
-/// A running control plane. Dropping it stops it in the background.
+/// A running control plane. Dropping it does in the background what [`Self::stop`] does.
 #[derive(Debug)]
 pub struct ControlPlane {
     name: String,
@@ -215,6 +215,27 @@ impl Running {
         } = self;
         for part in parts.into_values().rev() {
             part.stop(GRACE).await;
+        }
+        run.remove_data();
+        drop(ports);
+    }
+
+    /// [`Self::stop_rest`] without a runtime.
+    fn stop_rest_blocking(&mut self) {
+        let rest = self.parts.split_off(&Part::ControllerManager);
+        for part in rest.into_values().rev() {
+            part.stop_blocking(GRACE);
+        }
+        self.ports.truncate(CORE_PORTS);
+    }
+
+    /// [`Self::stop`] without a runtime.
+    fn stop_blocking(self) {
+        let Self {
+            parts, run, ports, ..
+        } = self;
+        for part in parts.into_values().rev() {
+            part.stop_blocking(GRACE);
         }
         run.remove_data();
         drop(ports);
@@ -432,39 +453,45 @@ impl ControlPlane {
     /// Stops every part and removes the data; the logs stay. Where [planes are used again](REUSE_VARIABLE) etcd and the
     /// API server may wait for the next one.
     pub async fn stop(mut self) {
-        let Some(mut running) = self.running.take() else {
+        let Some(mut core) = self.take_core() else {
             return;
         };
-        running.stop_rest().await;
-        let core = pool::Core {
+        core.running.stop_rest().await;
+        if let Some(core) = pool::put(core) {
+            core.running.stop().await;
+        }
+    }
+
+    /// What is left of it once its other parts have stopped.
+    fn take_core(&mut self) -> Option<pool::Core> {
+        let running = self.running.take()?;
+        Some(pool::Core {
+            // Nobody knows what was done to it.
+            again: self.again.take().filter(|_| !running.was_struck()),
             running,
             authority: Arc::clone(&self.authority),
             etcd: self.etcd,
             api: self.api,
-            again: self.again.take(),
-        };
-        if let Some(core) = pool::put(core) {
-            core.running.stop().await;
-        }
+        })
     }
 }
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        let Some(running) = self.running.take() else {
+        let Some(mut core) = self.take_core() else {
             return;
         };
+        // The logs of a test that fails are its own.
+        core.again = core.again.filter(|_| !std::thread::panicking());
+        let returns = pool::Returns::announce(&core);
         // A test has no time to wait here. If the process ends first, the supervisors do the rest.
         let stopping = std::thread::Builder::new().name("testkit-stop".to_owned());
         let _ = stopping.spawn(move || {
-            let Running {
-                parts, run, ports, ..
-            } = running;
-            for (_, part) in parts.into_iter().rev() {
-                part.stop_blocking(GRACE);
+            core.running.stop_rest_blocking();
+            if let Some(core) = pool::put(core) {
+                core.running.stop_blocking();
             }
-            run.remove_data();
-            drop(ports);
+            drop(returns);
         });
     }
 }

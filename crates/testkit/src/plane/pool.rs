@@ -8,10 +8,11 @@
 
 use std::env;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::try_join_all;
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use super::certs::Authority;
 use super::snapshot::Snapshot;
@@ -37,7 +38,23 @@ const LOOKED_AT: [&str; 12] = [
     "/apis/scheduling.k8s.io/v1/priorityclasses",
 ];
 
-static IDLE: Mutex<Vec<Core>> = Mutex::new(Vec::new());
+static POOL: Mutex<Pool> = Mutex::new(Pool {
+    idle: Vec::new(),
+    returning: Vec::new(),
+});
+/// Somebody returned a core, or didn't.
+static RETURNED: Notify = Notify::const_new();
+
+#[derive(Debug)]
+struct Pool {
+    idle: Vec<Core>,
+    /// Of planes that stop just now.
+    returning: Vec<Kind>,
+}
+
+fn pool() -> MutexGuard<'static, Pool> {
+    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// etcd and API server of a plane, with the definitions.
 #[derive(Debug)]
@@ -83,32 +100,73 @@ pub(super) fn is_wanted() -> bool {
 
 /// Keeps a core for whoever wants one of its kind, or gives it back: it can't be used again.
 pub(super) fn put(core: Core) -> Option<Core> {
-    if core.again.is_none() || core.running.was_struck() {
+    if core.again.is_none() {
         return Some(core);
     }
-    IDLE.lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(core);
+    pool().idle.push(core);
+    RETURNED.notify_waiters();
     None
 }
 
-/// A core that waits here and does for who wants this kind; one of the very kind, if there is one.
-pub(super) fn take(wanted: &Kind) -> Option<Core> {
-    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-    let position = |fits: &dyn Fn(&Kind) -> bool| {
-        let mut kinds = idle.iter().map(|core| core.again.as_ref());
-        kinds.position(|again| again.is_some_and(|again| fits(&again.kind)))
-    };
-    let index =
-        position(&|kind| kind == wanted).or_else(|| position(&|kind| kind.serves(wanted)))?;
-    Some(idle.swap_remove(index))
+/// While it lives, a core of this kind is about to be [put](put) here. A test ends before its planes have stopped, and
+/// the next one would start new ones.
+#[derive(Debug)]
+pub(super) struct Returns(Kind);
+
+impl Returns {
+    /// `None` if this core isn't used again.
+    pub(super) fn announce(core: &Core) -> Option<Self> {
+        let kind = core.again.as_ref()?.kind.clone();
+        pool().returning.push(kind.clone());
+        Some(Self(kind))
+    }
+}
+
+impl Drop for Returns {
+    fn drop(&mut self) {
+        let mut pool = pool();
+        if let Some(index) = pool.returning.iter().position(|kind| *kind == self.0) {
+            pool.returning.swap_remove(index);
+        }
+        RETURNED.notify_waiters();
+    }
+}
+
+/// A core that waits here or is about to, and does for who wants this kind.
+pub(super) async fn take(wanted: &Kind) -> Option<Core> {
+    loop {
+        let returned = RETURNED.notified();
+        {
+            let mut pool = pool();
+            if let Some(core) = pool.take(wanted) {
+                return Some(core);
+            }
+            if !pool.returning.iter().any(|kind| kind.serves(wanted)) {
+                return None;
+            }
+        }
+        returned.await;
+    }
 }
 
 /// Any core that waits here. Who starts a new one stops it first: a user has 128 inotify instances, of which each core
 /// keeps some, and so there are never more than were once needed at the same time.
 pub(super) fn take_any() -> Option<Core> {
-    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-    (!idle.is_empty()).then(|| idle.swap_remove(0))
+    let mut pool = pool();
+    (!pool.idle.is_empty()).then(|| pool.idle.swap_remove(0))
+}
+
+impl Pool {
+    /// One that serves this kind; one of the very kind, if there is one.
+    fn take(&mut self, wanted: &Kind) -> Option<Core> {
+        let position = |fits: &dyn Fn(&Kind) -> bool| {
+            let mut kinds = self.idle.iter().map(|core| core.again.as_ref());
+            kinds.position(|again| again.is_some_and(|again| fits(&again.kind)))
+        };
+        let index =
+            position(&|kind| kind == wanted).or_else(|| position(&|kind| kind.serves(wanted)))?;
+        Some(self.idle.swap_remove(index))
+    }
 }
 
 impl Core {

@@ -112,5 +112,18 @@ async fn what_a_test_left_is_gone_and_what_it_took_is_back() {
     second.stop().await;
     let third = plane("third").start().await.unwrap();
     assert_ne!(third.url(), url);
-    third.stop().await;
+
+    // A plane that is dropped is waited for, unless its test has failed.
+    let url = third.url().to_owned();
+    drop(third);
+    let fourth = plane("fourth").start().await.unwrap();
+    assert_eq!((fourth.url(), fourth.name()), (url.as_str(), "fourth"));
+    let failing = std::thread::spawn(move || {
+        let _plane = fourth;
+        panic!("with a plane");
+    });
+    failing.join().unwrap_err();
+    let fifth = plane("fifth").start().await.unwrap();
+    assert_ne!(fifth.url(), url);
+    fifth.stop().await;
 }

@@ -13,7 +13,8 @@ use pilotage_testkit::{TestNamespace, build, list_until, unique, wait_count, wai
 use serde_json::{Value, json};
 use tokio::sync::MutexGuard;
 
-use crate::stage::{LIMIT, elected, heavy_turn};
+use super::turn;
+use crate::stage::{LIMIT, elected};
 
 /// Whose chaperons weigh twice as much together as what may be kept for them.
 const PODS: usize = 40;
@@ -30,7 +31,7 @@ struct Shared {
 
 impl Shared {
     async fn start() -> Self {
-        let turn = heavy_turn().await;
+        let turn = turn().await;
         let nodes = build::nodes("shared", 2, |node| node.cpu("8").memory("16Gi").pods(110));
         let mut fleet = Spec::new().target("shared", nodes).start().await.unwrap();
         fleet.install().await.unwrap();

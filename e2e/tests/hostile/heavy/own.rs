@@ -18,7 +18,8 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::MutexGuard;
 
-use crate::stage::{LIMIT, elected, heavy_turn, is_running};
+use super::turn;
+use crate::stage::{LIMIT, elected, is_running};
 
 /// MiB that a process may grow while it is told of all that, some of it at the same time. Whole, it would be several
 /// times as much.
@@ -50,7 +51,7 @@ struct Own {
 impl Own {
     /// Nothing of Pilotage runs yet.
     async fn plan(prefix: &str) -> Self {
-        let turn = heavy_turn().await;
+        let turn = turn().await;
         let nodes = build::nodes(prefix, 2, |node| node.cpu("8").memory("16Gi").pods(110));
         let fleet = Spec::new().target("east", nodes).start().await.unwrap();
         let names = ["honest", "heavy"].map(|it| format!("{prefix}-{it}-{}", unique()));
