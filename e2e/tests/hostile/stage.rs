@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::FutureExt;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
 use kube::{
@@ -80,8 +79,6 @@ pub(crate) struct Stage {
     pub(crate) honest: String,
     /// The tenant's own, served by whatever the tenant names.
     pub(crate) own: String,
-    /// How long an honest pod took until it was bound, before the test began.
-    before: Duration,
     _namespaces: Vec<TestNamespace>,
 }
 
@@ -112,23 +109,15 @@ impl Stage {
         elects: bool,
     ) -> Self {
         let own = format!("{prefix}-tenant-{}", pilotage_testkit::unique());
-        let opening = async {
-            let made = fleet.source.plane.named_namespace(&own, BTreeMap::new());
-            let made = made.await.unwrap();
-            if elects {
-                fleet.elect(&own).await.unwrap();
-            }
-            made
-        };
-        // Each takes a while.
-        let measuring = well::pass(fleet, &honest, "before", 1);
-        let (made, before) = tokio::join!(opening.boxed(), measuring);
-        namespaces.push(made);
+        let made = fleet.source.plane.named_namespace(&own, BTreeMap::new());
+        namespaces.push(made.await.unwrap());
+        if elects {
+            fleet.elect(&own).await.unwrap();
+        }
         Self {
             fleet,
             honest,
             own,
-            before,
             _namespaces: namespaces,
         }
     }
@@ -198,7 +187,7 @@ impl Stage {
     /// Pods of the honest namespace are bound in time, run once each and go again, whatever else happens, and nobody of
     /// ours has ended or isn't ready.
     pub(crate) async fn is_well(&self, name: &str) {
-        if let Err(late) = well::in_time(self.fleet, &self.honest, name, self.before).await {
+        if let Err(late) = well::in_time(self.fleet, &self.honest, name).await {
             panic!("{late}\nlogs: {:#?}", self.fleet.logs());
         }
         tokio::select! {
