@@ -1,24 +1,29 @@
 //! Waiting for what admission would say by now: an API server knows labels of namespaces, quotas and webhooks by
 //! watches of its own, so that an object which was written a moment ago may not count yet.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::PostParams;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::wait::WaitError;
 
 /// Between two questions; nothing can be watched that tells what an API server knows.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Asks again and again what would become of this pod, until the answer passes; nothing is created.
-pub async fn wait_admission(
-    pods: &Api<Pod>,
-    pod: &Pod,
-    pass: impl Fn(&kube::Result<Pod>) -> bool,
+/// Asks again and again what would become of this new object, until the answer passes; nothing is created.
+pub async fn wait_admission<K>(
+    api: &Api<K>,
+    object: &K,
+    pass: impl Fn(&kube::Result<K>) -> bool,
     limit: Duration,
-) -> Result<(), WaitError> {
+) -> Result<(), WaitError>
+where
+    K: Clone + Debug + DeserializeOwned + Serialize,
+{
     let params = PostParams {
         dry_run: true,
         ..PostParams::default()
@@ -28,7 +33,7 @@ pub async fn wait_admission(
         let mut ticks = tokio::time::interval(PERIOD);
         loop {
             ticks.tick().await;
-            let answer = pods.create(&params, pod).await;
+            let answer = api.create(&params, object).await;
             if pass(&answer) {
                 return;
             }
@@ -40,7 +45,7 @@ pub async fn wait_admission(
     };
     let in_time = tokio::time::timeout(limit, asking).await;
     in_time.map_err(|_| WaitError {
-        what: "what admission says of a pod".to_owned(),
+        what: "what admission says of a new object".to_owned(),
         after: limit,
         last,
         watch_error: None,

@@ -12,6 +12,7 @@ mod identity;
 pub mod kwok;
 pub mod metrics_server;
 mod nodes;
+mod policies;
 mod pool;
 mod snapshot;
 mod tenant;

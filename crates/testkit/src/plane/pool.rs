@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use super::certs::Authority;
 use super::snapshot::Snapshot;
-use super::{Running, audit, etcd};
+use super::{Running, audit, etcd, policies};
 use crate::access::Access;
 
 /// The variable of the environment that has planes used again, by whatever value.
@@ -173,7 +173,7 @@ impl Core {
     /// Takes away what the last user left. An error says why that can't be done.
     pub(super) async fn clean(&self, admin: &Access) -> Result<(), String> {
         let again = self.again.as_ref().ok_or("nobody knows how it was")?;
-        again.unused.restore(self.etcd).await?;
+        let policies_went = again.unused.restore(self.etcd).await?;
         self.running.run.remove_data_but(etcd::DATA);
         // A list waits until the server has seen what was written before.
         let client = admin.client().map_err(|error| error.to_string())?;
@@ -186,6 +186,10 @@ impl Core {
                 answer.map(drop).map_err(|error| error.to_string())
             }
         });
-        try_join_all(looks).await.map(drop)
+        try_join_all(looks).await?;
+        if policies_went {
+            policies::out_of_force(&client).await?;
+        }
+        Ok(())
     }
 }

@@ -34,6 +34,8 @@ const SHAPES: [&str; 2] = [
     "apiextensions.k8s.io/customresourcedefinitions/",
     "apiregistration.k8s.io/apiservices/",
 ];
+/// What decides what is admitted, and the bindings of that.
+const POLICIES: &str = "validatingadmissionpolic";
 /// Operations of one transaction; etcd takes 128.
 const AT_ONCE: usize = 100;
 /// For an API server to make what it makes by itself, and between two looks.
@@ -79,16 +81,17 @@ impl Snapshot {
         }
     }
 
-    /// Brings everything back to where it was; fails if it can't be brought back.
-    pub(super) async fn restore(&self, etcd: SocketAddr) -> Result<(), String> {
+    /// Brings everything back to where it was; fails if it can't be brought back. Whether admission policies went.
+    pub(super) async fn restore(&self, etcd: SocketAddr) -> Result<bool, String> {
         let now = read(etcd, true).await?;
-        for transaction in self.way_from(&now)?.transactions() {
+        let way = self.way_from(&now)?;
+        for transaction in way.transactions() {
             let done: Done = ask(etcd, "/v3/kv/txn", &transaction).await?;
             if !done.succeeded {
                 return Err("etcd refused the transaction".to_owned());
             }
         }
-        Ok(())
+        Ok(way.delete.iter().any(|key| key.starts_with(POLICIES)))
     }
 
     fn way_from<'a>(&'a self, now: &'a BTreeMap<String, (u64, String)>) -> Result<Way<'a>, String> {

@@ -9,16 +9,19 @@ use pilotage_api::Target;
 use pilotage_testkit::build::node;
 use pilotage_testkit::plane::Builder;
 use pilotage_testkit::plane::audit::{Entry, Policy};
-use pilotage_testkit::{ControlPlane, Part};
+use pilotage_testkit::{ControlPlane, LIMIT, Part, wait_admission};
 use serde::de::DeserializeOwned;
 
 /// A kind of plane that no other test of this binary wants.
 fn plane(name: &str) -> Builder {
-    ControlPlane::builder(name)
+    bare(name)
         .controller_manager()
         .kwok([node(&format!("node-of-{name}")).build()])
-        .history()
-        .used_again()
+}
+
+/// Of the same kind: etcd and API server alone.
+fn bare(name: &str) -> Builder {
+    ControlPlane::builder(name).history().used_again()
 }
 
 const LEFT: &str = "
@@ -113,17 +116,26 @@ async fn what_a_test_left_is_gone_and_what_it_took_is_back() {
     let third = plane("third").start().await.unwrap();
     assert_ne!(third.url(), url);
 
-    // A plane that is dropped is waited for, unless its test has failed.
+    // A plane that is dropped is waited for, and its policies are out of force from the first request on.
     let url = third.url().to_owned();
+    third.apply_yaml(LEFT).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(third.admin(), "default");
+    wait_admission(&maps, &map, Result::is_err, LIMIT)
+        .await
+        .unwrap();
     drop(third);
-    let fourth = plane("fourth").start().await.unwrap();
+    let fourth = bare("fourth").start().await.unwrap();
     assert_eq!((fourth.url(), fourth.name()), (url.as_str(), "fourth"));
+    let maps: Api<ConfigMap> = Api::namespaced(fourth.admin(), "default");
+    maps.create(&PostParams::default(), &map).await.unwrap();
+
+    // It isn't if its test has failed.
     let failing = std::thread::spawn(move || {
         let _plane = fourth;
         panic!("with a plane");
     });
     failing.join().unwrap_err();
-    let fifth = plane("fifth").start().await.unwrap();
+    let fifth = bare("fifth").start().await.unwrap();
     assert_ne!(fifth.url(), url);
     fifth.stop().await;
 }
