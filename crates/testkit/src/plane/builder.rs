@@ -175,8 +175,8 @@ impl Builder {
         self
     }
 
-    /// Takes etcd and API server of a plane that was [stopped](ControlPlane::stop), if there is a fitting one, and
-    /// leaves them to the next: see [`REUSE_VARIABLE`](super::REUSE_VARIABLE), which asks for it everywhere.
+    /// Takes etcd and API server of a plane that was [stopped](ControlPlane::stop) or dropped, if there is a fitting
+    /// one, and leaves them to the next: see [`REUSE_VARIABLE`](super::REUSE_VARIABLE), which asks for it everywhere.
     pub fn used_again(mut self) -> Self {
         self.again = true;
         self

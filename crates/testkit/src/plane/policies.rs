@@ -1,5 +1,5 @@
-//! Admission policies that were taken out of the data store are in force until the API server looks at them again, which
-//! it does once a second. It knows nothing of whose they were.
+//! Admission policies that were taken out of the data store are in force until the API server looks at them again,
+//! which it does once a second. It knows nothing of whose they were.
 
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,

@@ -1,6 +1,6 @@
-//! Planes that a test of this process has stopped and the next one takes: etcd and API server go on, without what the
-//! test left in them. A start costs several seconds of a core, most of what many tests cost. It knows nothing of how
-//! the parts are started.
+//! Planes that a test of this process has stopped or dropped, and the next one takes: etcd and API server go on,
+//! without what the test left in them. A start costs several seconds of a core, most of what many tests cost. It knows
+//! nothing of how the parts are started.
 //!
 //! Only planes whose API server is as by default, but for its audit log, are used again, if nobody struck it or etcd,
 //! or changed which kinds it serves; and only if asked for, by the builder or by [`VARIABLE`]: a demo wants everything
