@@ -150,13 +150,6 @@ impl Process {
         }
     }
 
-    /// [`Self::stop`] without a runtime.
-    pub(crate) fn stop_blocking(mut self, grace: Duration) {
-        if let Some(running) = self.running.get_mut().take() {
-            running.stop_blocking(grace);
-        }
-    }
-
     /// Kills it if it runs, and starts it with the same arguments.
     pub async fn start_again(&self) -> Result<(), Error> {
         let mut running = self.running.lock().await;

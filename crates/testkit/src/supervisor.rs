@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -230,9 +230,7 @@ struct Shared {
     handle: Option<OwnedFd>,
     /// While this is `None` the supervisor was not reaped, so the numbers of its group are still ours.
     exit: Mutex<Option<Exit>>,
-    /// Told when `exit` is set, for those without a runtime…
-    reaped: Condvar,
-    /// …and for those with one.
+    /// Told when `exit` is set.
     ended: watch::Sender<Option<Exit>>,
 }
 
@@ -285,7 +283,6 @@ impl Supervised {
             child,
             handle: pidfd_open(child, PidfdFlags::empty()).ok(),
             exit: Mutex::new(None),
-            reaped: Condvar::new(),
             ended: watch::Sender::new(None),
         });
         let reaped = Arc::clone(&shared);
@@ -367,21 +364,6 @@ impl Supervised {
         self.shared.kill_group();
         self.wait().await
     }
-
-    /// [`Self::stop`] without a runtime, for destructors.
-    pub fn stop_blocking(self, grace: Duration) {
-        let _ = self.signal(Signal::Terminate);
-        let _ = self.signal(Signal::Continue);
-        let exit = self
-            .shared
-            .exit
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let _ = self
-            .shared
-            .reaped
-            .wait_timeout_while(exit, grace, |exit| exit.is_none());
-    }
 }
 
 impl Drop for Supervised {
@@ -420,7 +402,6 @@ impl Shared {
         };
         *slot = Some(exit);
         drop(slot);
-        self.reaped.notify_all();
         self.ended.send_replace(Some(exit));
     }
 }

@@ -41,6 +41,7 @@ use crate::history::{self, History};
 use crate::namespace::TestNamespace;
 use crate::ports::Port;
 use crate::process::{self, Process};
+use crate::shared;
 use crate::supervisor::{Exit, Signal};
 use crate::tools::{self, Tools};
 use crate::wait::{self, WaitError};
@@ -216,27 +217,6 @@ impl Running {
         } = self;
         for part in parts.into_values().rev() {
             part.stop(GRACE).await;
-        }
-        run.remove_data();
-        drop(ports);
-    }
-
-    /// [`Self::stop_rest`] without a runtime.
-    fn stop_rest_blocking(&mut self) {
-        let rest = self.parts.split_off(&Part::ControllerManager);
-        for part in rest.into_values().rev() {
-            part.stop_blocking(GRACE);
-        }
-        self.ports.truncate(CORE_PORTS);
-    }
-
-    /// [`Self::stop`] without a runtime.
-    fn stop_blocking(self) {
-        let Self {
-            parts, run, ports, ..
-        } = self;
-        for part in parts.into_values().rev() {
-            part.stop_blocking(GRACE);
         }
         run.remove_data();
         drop(ports);
@@ -454,16 +434,12 @@ impl ControlPlane {
     /// Stops every part and removes the data; the logs stay. Where [planes are used again](REUSE_VARIABLE) etcd and the
     /// API server may wait for the next one.
     pub async fn stop(mut self) {
-        let Some(mut core) = self.take_core() else {
-            return;
-        };
-        core.running.stop_rest().await;
-        if let Some(core) = pool::put(core) {
-            core.running.stop().await;
+        if let Some(core) = self.take_core() {
+            core.end().await;
         }
     }
 
-    /// What is left of it once its other parts have stopped.
+    /// Everything that runs: it ends, or goes on as the core of another plane.
     fn take_core(&mut self) -> Option<pool::Core> {
         let running = self.running.take()?;
         Some(pool::Core {
@@ -484,14 +460,13 @@ impl Drop for ControlPlane {
         };
         // The logs of a test that fails are its own.
         core.again = core.again.filter(|_| !std::thread::panicking());
-        let returns = pool::Returns::announce(&core);
         // A test has no time to wait here. If the process ends first, the supervisors do the rest.
-        let stopping = std::thread::Builder::new().name("testkit-stop".to_owned());
-        let _ = stopping.spawn(move || {
-            core.running.stop_rest_blocking();
-            if let Some(core) = pool::put(core) {
-                core.running.stop_blocking();
-            }
+        let Ok(runtime) = shared::runtime() else {
+            return;
+        };
+        let returns = pool::Returns::announce(&core);
+        runtime.spawn(async move {
+            core.end().await;
             drop(returns);
         });
     }

@@ -98,18 +98,8 @@ pub(super) fn is_wanted() -> bool {
     env::var_os(VARIABLE).is_some_and(|value| !value.is_empty())
 }
 
-/// Keeps a core for whoever wants one of its kind, or gives it back: it can't be used again.
-pub(super) fn put(core: Core) -> Option<Core> {
-    if core.again.is_none() {
-        return Some(core);
-    }
-    pool().idle.push(core);
-    RETURNED.notify_waiters();
-    None
-}
-
-/// While it lives, a core of this kind is about to be [put](put) here. A test ends before its planes have stopped, and
-/// the next one would start new ones.
+/// While it lives, a core of this kind [ends](Core::end), and is about to wait here. A test ends before its planes have
+/// stopped, and the next one would start new ones.
 #[derive(Debug)]
 pub(super) struct Returns(Kind);
 
@@ -170,10 +160,21 @@ impl Pool {
 }
 
 impl Core {
+    /// Stops all other parts of its plane. The core waits for whoever wants one of its kind, or stops, too.
+    pub(super) async fn end(mut self) {
+        self.running.stop_rest().await;
+        if self.again.is_some() {
+            pool().idle.push(self);
+            RETURNED.notify_waiters();
+        } else {
+            self.running.stop().await;
+        }
+    }
+
     /// Takes away what the last user left. An error says why that can't be done.
     pub(super) async fn clean(&self, admin: &Access) -> Result<(), String> {
         let again = self.again.as_ref().ok_or("nobody knows how it was")?;
-        let policies_went = again.unused.restore(self.etcd).await?;
+        let gone = again.unused.restore(self.etcd).await?;
         self.running.run.remove_data_but(etcd::DATA);
         // A list waits until the server has seen what was written before.
         let client = admin.client().map_err(|error| error.to_string())?;
@@ -187,7 +188,7 @@ impl Core {
             }
         });
         try_join_all(looks).await?;
-        if policies_went {
+        if gone.has_policies {
             policies::out_of_force(&client).await?;
         }
         Ok(())

@@ -34,8 +34,11 @@ const SHAPES: [&str; 2] = [
     "apiextensions.k8s.io/customresourcedefinitions/",
     "apiregistration.k8s.io/apiservices/",
 ];
-/// What decides what is admitted, and the bindings of that.
-const POLICIES: &str = "validatingadmissionpolic";
+/// What decides what is admitted.
+const POLICIES: [&str; 2] = [
+    "validatingadmissionpolicies/",
+    "validatingadmissionpolicybindings/",
+];
 /// Operations of one transaction; etcd takes 128.
 const AT_ONCE: usize = 100;
 /// For an API server to make what it makes by itself, and between two looks.
@@ -51,6 +54,13 @@ pub(super) struct Snapshot(BTreeMap<String, (u64, String)>);
 struct Way<'a> {
     delete: Vec<&'a str>,
     put: Vec<(&'a str, &'a str)>,
+}
+
+/// What a way back took away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Gone {
+    /// Admission policies, or bindings of some.
+    pub(super) has_policies: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -81,8 +91,8 @@ impl Snapshot {
         }
     }
 
-    /// Brings everything back to where it was; fails if it can't be brought back. Whether admission policies went.
-    pub(super) async fn restore(&self, etcd: SocketAddr) -> Result<bool, String> {
+    /// Brings everything back to where it was; fails if it can't be brought back.
+    pub(super) async fn restore(&self, etcd: SocketAddr) -> Result<Gone, String> {
         let now = read(etcd, true).await?;
         let way = self.way_from(&now)?;
         for transaction in way.transactions() {
@@ -91,11 +101,10 @@ impl Snapshot {
                 return Err("etcd refused the transaction".to_owned());
             }
         }
-        Ok(way.delete.iter().any(|key| key.starts_with(POLICIES)))
+        Ok(way.gone())
     }
 
     fn way_from<'a>(&'a self, now: &'a BTreeMap<String, (u64, String)>) -> Result<Way<'a>, String> {
-        let is_of = |key: &str, prefixes: &[&str]| prefixes.iter().any(|it| key.starts_with(it));
         let mut way = Way::default();
         for key in now.keys().filter(|key| !self.0.contains_key(*key)) {
             if is_of(key, &SHAPES) {
@@ -118,6 +127,12 @@ impl Snapshot {
 }
 
 impl Way<'_> {
+    fn gone(&self) -> Gone {
+        Gone {
+            has_policies: self.delete.iter().any(|key| is_of(key, &POLICIES)),
+        }
+    }
+
     fn transactions(&self) -> Vec<Value> {
         let key = |key: &str| encoded(&format!("{REGISTRY}{key}"));
         let delete = self.delete.iter();
@@ -130,6 +145,10 @@ impl Way<'_> {
             .map(|chunk| json!({ "success": chunk }))
             .collect()
     }
+}
+
+fn is_of(key: &str, prefixes: &[&str]) -> bool {
+    prefixes.iter().any(|it| key.starts_with(it))
 }
 
 async fn read(
@@ -204,6 +223,20 @@ mod tests {
         assert_eq!(error(&[(&targets, 2)]), format!("{targets} has changed"));
         let both = [(targets.as_str(), 1), (sources.as_str(), 2)];
         assert_eq!(error(&both), format!("{sources} is new"));
+    }
+
+    #[test]
+    fn policies_and_their_bindings_are_told_of_when_they_go() {
+        let before = Snapshot(stored(&[("validatingadmissionpolicies/own", 1)]));
+        let has_policies = |now: &[(&str, u64)]| {
+            let now = stored(now);
+            before.way_from(&now).unwrap().gone().has_policies
+        };
+        let own = ("validatingadmissionpolicies/own", 1);
+        assert!(!has_policies(&[own, ("pods/a/b", 2)]));
+        assert!(has_policies(&[own, ("validatingadmissionpolicies/b", 2)]));
+        let binding = ("validatingadmissionpolicybindings/b", 2);
+        assert!(has_policies(&[own, binding]));
     }
 
     #[test]
