@@ -78,6 +78,11 @@ pub fn is_subdomain(text: &str) -> bool {
     text.len() <= LONGEST_DOMAIN && text.split('.').all(is_label)
 }
 
+/// Whether a text can be the name of a namespace: an RFC 1123 label.
+pub fn is_label(text: &str) -> bool {
+    text.len() <= LONGEST_NAME && !text.contains('.') && is_subdomain(text)
+}
+
 /// Whether all of a text is `inner`, and its ends, which it has, are `outer`.
 fn is_framed(text: &str, outer: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
@@ -126,6 +131,22 @@ mod tests {
             (long(64), false),
         ] {
             assert_eq!(is_label_value(&text), want, "{text:?}");
+        }
+        let names = [
+            ("web-1".to_owned(), true, true),
+            (long(63), true, true),
+            (long(64), true, false),
+            ("a.b-c.d".to_owned(), true, false),
+            (long(253), true, false),
+            (long(254), false, false),
+        ];
+        let none = [
+            "", ".", "..", "a..b", "A", "a_b", "-a", "a-", "a/b", "a?b", "é",
+        ];
+        let none = none.map(|text| (text.to_owned(), false, false));
+        for (text, subdomain, label) in names.into_iter().chain(none) {
+            let is = (is_subdomain(&text), is_label(&text));
+            assert_eq!(is, (subdomain, label), "{text:?}");
         }
         assert!(is_key("Example.COM/a"), "case doesn't matter");
         assert!(!is_key("a b"));

@@ -8,6 +8,8 @@ use std::{collections::BTreeMap, fmt};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
+use crate::annotations::{is_label, is_label_value, is_subdomain};
+use crate::bounds::is_uid;
 use crate::keys;
 
 /// Identity of a cluster: the UID of its kube-system namespace.
@@ -37,17 +39,27 @@ pub struct ParentLink {
 }
 
 impl ParentLink {
-    /// Reads the link of an object; `None` if a part that both systems write is missing.
+    /// Reads the link of an object; `None` if a part that both systems write is missing, or is no UID, namespace or name
+    /// of any object: they become parts of paths and labels.
     pub fn of(meta: &ObjectMeta) -> Option<Self> {
         let label = |key: &str| meta.labels.as_ref().and_then(|l| l.get(key)).cloned();
         let annotation = |key: &str| meta.annotations.as_ref().and_then(|a| a.get(key)).cloned();
-        Some(Self {
+        let link = Self {
             cluster_uid: label(keys::PARENT_CLUSTER_UID).map(ClusterUid),
             cluster_name: label(keys::PARENT_CLUSTER_NAME).filter(|name| !name.is_empty()),
             uid: label(keys::PARENT_UID)?,
             namespace: annotation(keys::PARENT_NAMESPACE)?,
             name: annotation(keys::PARENT_NAME)?,
-        })
+        };
+        link.is_well_formed().then_some(link)
+    }
+
+    fn is_well_formed(&self) -> bool {
+        self.cluster_uid.as_ref().is_none_or(|uid| is_uid(&uid.0))
+            && self.cluster_name.as_deref().is_none_or(is_label_value)
+            && is_uid(&self.uid)
+            && is_label(&self.namespace)
+            && is_subdomain(&self.name)
     }
 
     /// The labels that carry the link.
@@ -122,6 +134,32 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(ParentLink::of(&meta), None);
+    }
+
+    #[test]
+    fn a_link_that_leads_out_of_its_place_is_none() {
+        let changes: [fn(&mut ParentLink); 10] = [
+            |link| link.name = "?watch=true".into(),
+            |link| link.name = "..".into(),
+            |link| link.name = "web/log".into(),
+            |link| link.name = String::new(),
+            |link| link.name = "x".repeat(254),
+            |link| link.namespace = "../../nodes".into(),
+            |link| link.namespace = "a.b".into(),
+            |link| link.uid = "u 1".into(),
+            |link| link.cluster_uid = Some(ClusterUid("s,1".into())),
+            |link| link.cluster_name = Some("x".repeat(64)),
+        ];
+        for change in changes {
+            let mut link = link();
+            change(&mut link);
+            let meta = ObjectMeta {
+                labels: Some(link.labels()),
+                annotations: Some(link.annotations()),
+                ..Default::default()
+            };
+            assert_eq!(ParentLink::of(&meta), None, "{link:?}");
+        }
     }
 
     #[test]

@@ -8,8 +8,9 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pilotage_api::{
     PodChaperon,
+    annotations::is_subdomain,
     bounds::is_uid,
-    limits, names,
+    names,
     parent::{ClusterUid, ParentLink},
 };
 
@@ -107,15 +108,14 @@ pub fn admit(
     }
     let version = meta.resource_version.as_deref();
     let is_version = version.is_some_and(is_version);
-    let link = ParentLink::of(meta).filter(|link| is_uid(&link.uid));
-    let (Some(link), true, true) = (link, is_version, meta.uid.as_deref().is_some_and(is_uid))
-    else {
+    let has_uid = meta.uid.as_deref().is_some_and(is_uid);
+    let (Some(link), true, true) = (ParentLink::of(meta), is_version, has_uid) else {
         return Err(TurnedAway::Form);
     };
     if link.namespace != namespace {
         return Err(TurnedAway::Parent);
     }
-    if name.len() > limits::SUBDOMAIN {
+    if !is_subdomain(name) {
         return Err(TurnedAway::Name);
     }
     // Plain Admiralty lets the API server make up a name.
@@ -219,6 +219,19 @@ mod tests {
             c["metadata"]["name"] = json!("w".repeat(254));
         };
         assert_eq!(check(long, Some(&own)), Err(TurnedAway::Name));
+        // They would stand in the path of a request.
+        for name in ["..", "?watch=true", "web/log"] {
+            let leads_on = |c: &mut Value| {
+                plain(c);
+                c["metadata"]["name"] = json!(name);
+            };
+            assert_eq!(check(leads_on, Some(&own)), Err(TurnedAway::Name), "{name}");
+            let parent = |c: &mut Value| {
+                c["metadata"]["annotations"][PARENT_NAME] = json!(name);
+                c["metadata"]["name"] = json!(names::chaperon("shop", name, "p"));
+            };
+            assert_eq!(check(parent, Some(&own)), Err(TurnedAway::Form), "{name}");
+        }
         let table: [(&str, Value, TurnedAway); 13] = [
             ("/metadata/name", json!("web-1"), TurnedAway::Name),
             ("/metadata/uid", json!("u".repeat(64)), TurnedAway::Form),

@@ -64,6 +64,27 @@ async fn a_tenants_target_binds_nobody_elses_pod() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_parent_whose_name_leads_elsewhere_is_asked_for_nowhere() {
+    let stage = Stage::new("elsewhere").await;
+    let server = HostileServer::start("elsewhere").await.unwrap();
+    stage.lead_to(&server, "evil").await;
+    stage.condition("evil", types::CONNECTED, "True").await;
+
+    let source = stage.source_uid().await;
+    for (name, uid) in [("?watch=true", "u1"), ("../pods", "u2"), ("web/log", "u3")] {
+        let mut parent = build::pod(name).ns(&stage.own).build();
+        parent.metadata.uid = Some(uid.to_owned());
+        let chaperon = build::chaperon_of(&parent, Some(&source)).granted(1);
+        server.put_everywhere(chaperon.value()).unwrap();
+    }
+    // What may be asked of the source's own server isn't a target's to say.
+    let why = stage.condition("evil", types::TRUSTWORTHY, "False").await;
+    assert!(why.contains("parent that can be read"), "{why}");
+    stage.is_well("beside").await;
+    assert_eq!(server.count(Verb::Delete, "podchaperons"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_forged_end_of_a_chaperon_leaves_its_pod_where_it_is() {
     let stage = Stage::new("ended").await;
     let server = HostileServer::start("ended").await.unwrap();

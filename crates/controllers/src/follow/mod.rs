@@ -21,6 +21,8 @@
 mod act;
 mod brief;
 mod decide;
+#[cfg(test)]
+mod fuzz;
 mod held;
 mod kinds;
 mod left_behind;

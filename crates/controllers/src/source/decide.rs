@@ -366,16 +366,18 @@ fn ready(observed: &Observed<'_>, nobody: bool) -> ConditionState {
         message,
     };
     let source = observed.source;
+    let field = match source.key.namespace {
+        Some(_) => "spec.serviceAccountName",
+        None => "spec.serviceAccount",
+    };
+    let invalid = |message: String| of(false, "InvalidSpec", message);
+    if source.misnamed {
+        return invalid(format!(
+            "{field} is nothing that a service account can be called"
+        ));
+    }
     if nobody {
-        let account = match source.key.namespace {
-            Some(_) => "spec.serviceAccountName",
-            None => "spec.serviceAccount",
-        };
-        return of(
-            false,
-            "InvalidSpec",
-            format!("{account} or spec.userName must be given"),
-        );
+        return invalid(format!("{field} or spec.userName must be given"));
     }
     if !observed.missing_roles.is_empty() {
         let roles = observed.missing_roles.join(" and ");

@@ -7,6 +7,8 @@ mod accounts;
 mod act;
 mod args;
 mod decide;
+#[cfg(test)]
+mod fuzz;
 mod object;
 pub mod rbac;
 

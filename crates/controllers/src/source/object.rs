@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
+use pilotage_api::annotations::{is_label, is_subdomain};
 use pilotage_api::keys::MANAGED_BY;
 use pilotage_api::{
     ClusterSource, GROUP, Right, ServiceAccountRef, Source, SourceStatus, VERSION, keys,
@@ -56,6 +57,8 @@ pub(crate) struct SourceObject {
     pub(crate) generation: Option<i64>,
     pub(crate) deleting: bool,
     pub(crate) account: Option<ServiceAccountRef>,
+    /// It names an account that can't exist.
+    pub(crate) misnamed: bool,
     pub(crate) user: Option<String>,
     /// In order, each once.
     pub(crate) rights: Vec<Right>,
@@ -99,6 +102,10 @@ impl SourceObject {
     ) -> Option<Self> {
         rights.sort_unstable();
         rights.dedup();
+        let account = account.filter(|account| !account.name.is_empty());
+        // It becomes a part of paths.
+        let can_be = |it: &ServiceAccountRef| is_subdomain(&it.name) && is_label(&it.namespace);
+        let misnamed = account.as_ref().is_some_and(|account| !can_be(account));
         Some(Self {
             key: SourceKey {
                 namespace,
@@ -108,7 +115,8 @@ impl SourceObject {
             resource_version: meta.resource_version.clone().unwrap_or_default(),
             generation: meta.generation,
             deleting: meta.deletion_timestamp.is_some(),
-            account: account.filter(|account| !account.name.is_empty()),
+            account: account.filter(can_be),
+            misnamed,
             user: user.filter(|user| !user.is_empty()),
             rights,
             status: status.unwrap_or_default(),

@@ -4,6 +4,8 @@
 //! Must not know whether or when one is copied.
 
 mod copy;
+#[cfg(test)]
+mod fuzz;
 mod ingress;
 mod marked;
 mod needs;

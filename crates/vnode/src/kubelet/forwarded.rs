@@ -6,8 +6,9 @@
 
 use http::{HeaderMap, HeaderName, StatusCode};
 
+use pilotage_api::annotations::is_subdomain;
+
 use super::refusal::Refusal;
-use super::route::is_subdomain;
 
 /// What the API server was asked for.
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");

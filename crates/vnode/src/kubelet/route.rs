@@ -3,7 +3,8 @@
 //! Pure. Names are bounded and of the form that Kubernetes gives them, so that they can stand in another path.
 
 use http::{Method, StatusCode};
-use pilotage_api::bounds::LONGEST_UID;
+use pilotage_api::annotations::{is_label, is_subdomain};
+use pilotage_api::bounds::is_uid;
 
 use super::refusal::Refusal;
 
@@ -170,35 +171,6 @@ fn pod_of(
     }))
 }
 
-fn is_label(text: &str) -> bool {
-    let inner = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
-    (1..=63).contains(&text.len())
-        && text.bytes().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-}
-
-pub(crate) fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(|part| is_label(part) || is_long(part))
-}
-
-/// A part of a pod's name may be longer than a label.
-fn is_long(part: &str) -> bool {
-    let (head, tail) = part.split_at_checked(63).unwrap_or((part, ""));
-    let inner = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
-    !tail.is_empty()
-        && head.bytes().chain(tail.bytes()).all(inner)
-        && !head.starts_with('-')
-        && !tail.ends_with('-')
-}
-
-fn is_uid(text: &str) -> bool {
-    (1..=LONGEST_UID).contains(&text.len())
-        && text
-            .bytes()
-            .all(|it| it.is_ascii_alphanumeric() || it == b'-')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,15 +280,5 @@ mod tests {
         assert_eq!(verb(&Method::GET), Some("get"));
         assert_eq!(verb(&Method::POST), Some("create"));
         assert_eq!(verb(&Method::DELETE), None);
-    }
-
-    #[test]
-    fn names_of_pods_may_be_as_long_as_kubernetes_lets_them() {
-        assert!(is_subdomain(&"x".repeat(253)) && is_subdomain("a.b-c.d"));
-        for bad in ["", "a..b", "A", "a_b", "-a", "a-", "a/b", "é"] {
-            assert!(!is_subdomain(bad), "{bad}");
-        }
-        assert!(!is_subdomain(&"x".repeat(254)) && !is_label(&"x".repeat(64)));
-        assert!(!is_subdomain(&format!("{}-", "x".repeat(70))));
     }
 }

@@ -279,17 +279,4 @@ proptest! {
             prop_assert_eq!(Content::of_service(&copy), Content::of_service(&routed));
         }
     }
-
-    #[test]
-    fn no_annotation_is_too_strange(noted in ".{0,80}", kept in ".{0,40}") {
-        let mut web = web();
-        web["metadata"]["annotations"][keys::ORIGINAL_SELECTOR] = noted.into();
-        web["metadata"]["annotations"][keys::NO_PREFIX_LABEL_REGEXP] = kept.into();
-        let web = object(&web);
-        prop_assert_eq!(reroute(&web).is_err(), selected(&web).is_err());
-        let _ = Content::of_service(&web);
-        if let Err(error) = service(&web, &link()) {
-            prop_assert!(error.to_string().len() < 2048);
-        }
-    }
 }
