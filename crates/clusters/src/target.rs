@@ -281,6 +281,7 @@ impl Target {
                 slim: config.slim,
             };
             let witness = self.offences.witness();
+            let connection = self.connection.subscribe();
             let told = move |news| match news {
                 News::Failed(offence) => {
                     if let Some(reason) = offence {
@@ -288,6 +289,11 @@ impl Target {
                     }
                     doubt.notify_one();
                     refused.notify_one();
+                }
+                News::Stalled(reason) => {
+                    if connection.borrow().lost().is_none() {
+                        witness.accuse(reason);
+                    }
                 }
                 News::Works if witness.acquit() => doubt.notify_one(),
                 News::Works => {}

@@ -100,5 +100,27 @@ pub(super) fn all() -> Vec<Attack> {
             "Misbehaving",
             "a list isn't complete after 20 s",
         ),
+        // The probe is well.
+        losing(
+            "lists_without_an_answer",
+            lists("podchaperons"),
+            Lie::Silence,
+            "Misbehaving",
+            "it says nothing of podchaperons: failed to list",
+        ),
+        losing(
+            "lists_that_break_off",
+            lists("podchaperons"),
+            Lie::Cut(1),
+            "Misbehaving",
+            "it says nothing of podchaperons: failed to list",
+        ),
+        losing(
+            "watches_without_an_answer",
+            Calls::of(Verb::Watch, "podchaperons"),
+            Lie::Silence,
+            "Misbehaving",
+            "it says nothing of podchaperons: failed to open the watch",
+        ),
     ]
 }

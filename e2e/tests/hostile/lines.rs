@@ -18,6 +18,9 @@ siege::attacks! {
     connections_that_nobody_reads,
     headers_byte_by_byte,
     an_identity_byte_by_byte,
+    lists_without_an_answer,
+    lists_that_break_off,
+    watches_without_an_answer,
 }
 
 #[tokio::test(flavor = "multi_thread")]

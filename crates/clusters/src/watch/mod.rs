@@ -14,6 +14,7 @@ mod position;
 mod run;
 mod shelf;
 mod sparing;
+mod stalls;
 mod store;
 
 use std::fmt;
@@ -223,6 +224,9 @@ pub enum WatchHealth {
 pub(crate) enum News {
     /// It failed; with the reason, if no API server does such a thing.
     Failed(Option<LostReason>),
+    /// Nothing has come for long, however often it was asked for. It says something of the server only if its probe is
+    /// well.
+    Stalled(LostReason),
     /// It has read something sensible.
     Works,
 }

@@ -25,6 +25,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::position::Position;
 use super::sparing::Sparing;
+use super::stalls::Stalls;
 use super::{ApiOf, Core, News, WatchConfig, WatchHealth, Watchable};
 use crate::budget::Excess;
 use crate::connection::{LostReason, Since};
@@ -104,6 +105,15 @@ impl Interruption {
         }
     }
 
+    /// Whether it was answered with nothing at all. A watch of some age was cut by something in between.
+    fn is_stall(&self, age: Duration) -> bool {
+        match self {
+            Self::List(error) | Self::Open(error) => error.kind() == Failure::Unknown,
+            Self::Broken(_) => age < PROVEN_AFTER,
+            _ => false,
+        }
+    }
+
     /// Whether to go on from the same position would lead to the same again, or nowhere: what was passed over comes
     /// with the next list, and a position that the server doesn't take, or after which it says nothing, may never have
     /// been one of its own.
@@ -129,6 +139,7 @@ pub(crate) struct Follower<K> {
     idle: u32,
     /// The server did what no API server does, and nothing sensible since.
     offended: bool,
+    stalls: Stalls,
     /// Of objects that can't be parsed.
     sparing: Sparing,
 }
@@ -151,6 +162,7 @@ impl<K: Watchable> Follower<K> {
             failures: 0,
             idle: 0,
             offended: false,
+            stalls: Stalls::default(),
             sparing: Sparing::default(),
         }
     }
@@ -178,6 +190,7 @@ impl<K: Watchable> Follower<K> {
                 biased;
                 () = replaced(&mut sessions) => {
                     self.failures = 0;
+                    self.stalls.end();
                     continue;
                 }
                 interruption = caught_async(self.follow(&session)) => {
@@ -204,11 +217,22 @@ impl<K: Watchable> Follower<K> {
                 self.offended |= offence.is_some();
                 (self.tell)(News::Failed(offence));
             }
+            if !interruption.is_stall(began.elapsed()) {
+                self.stalls.end();
+            } else if self.stalls.add(began) {
+                self.offended = true;
+                let text = format!("it says nothing of {}: {interruption}", K::plural(&()));
+                let reason = LostReason::Misbehaving(cut(&text, MESSAGE).to_owned());
+                (self.tell)(News::Stalled(reason));
+            }
             // Even a fault-free end pauses a little, lest an odd server makes it a loop.
             let pause = backoff.delay(self.failures.max(1), dice());
             tokio::select! {
                 biased;
-                () = replaced(&mut sessions) => self.failures = 0,
+                () = replaced(&mut sessions) => {
+                    self.failures = 0;
+                    self.stalls.end();
+                }
                 () = sleep(pause) => {}
             }
         }
@@ -248,6 +272,7 @@ impl<K: Watchable> Follower<K> {
     /// Something sensible came.
     pub(super) fn hears(&mut self) {
         self.idle = 0;
+        self.stalls.end();
         if std::mem::take(&mut self.offended) {
             (self.tell)(News::Works);
         }

@@ -236,6 +236,60 @@ async fn a_watch_without_a_word_or_bookmark_is_an_offence_when_it_comes_again() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_answers_no_list_for_long_while_connected_has_offended_until_one_is_answered() {
+    for answer in [
+        vec![Piece::Silence],
+        // Broken off, in the head and in the body.
+        Vec::new(),
+        vec![Piece::Bytes(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+                .to_vec(),
+        )],
+    ] {
+        let sane = Arc::new(AtomicBool::new(false));
+        let answers = Arc::clone(&sane);
+        let server = Server::start(move |line| match line {
+            line if line.contains("watch=true") => watching(""),
+            _ if answers.load(Ordering::Relaxed) => list(vec![map("b", 1, "")], None),
+            _ => answer.clone(),
+        })
+        .await;
+        let target = target();
+        let watch = target.watch::<ConfigMap>(WatchConfig::all());
+        let began = Instant::now();
+        server.is(&target);
+        let reason = offence(&target).await;
+        assert!(
+            began.elapsed() >= Duration::from_mins(1),
+            "one is an accident"
+        );
+        assert_eq!(reason.word(), "Misbehaving");
+        assert!(
+            reason
+                .to_string()
+                .contains("it says nothing of configmaps: failed to list"),
+            "{reason}"
+        );
+        sane.store(true, Ordering::Relaxed);
+        no_offence(&target).await;
+        assert!(watch.get(Some("ns"), "b").is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_fails_his_probe_is_gone_and_has_not_offended() {
+    let server = Server::start(|_| vec![Piece::Silence]).await;
+    let target = target();
+    target.lose(LostReason::Unreachable("no answer".to_owned()));
+    let _watch = target.watch::<ConfigMap>(WatchConfig::all());
+    server.is(&target);
+    while server.asked().len() < 12 {
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(target.offences.worst(), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_without_room_is_not_kept_and_a_shorter_list_mends_it() {
     let large = "x".repeat(2 << 20);
     let shrunk = Arc::new(AtomicBool::new(false));
