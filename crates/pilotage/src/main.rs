@@ -1,5 +1,7 @@
 //! The one binary. It parses, runs, and says in words why it failed; everything else is in the library.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;

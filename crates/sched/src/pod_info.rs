@@ -115,11 +115,13 @@ pub struct PodInfo {
 
 /// What Kubernetes gives a pod that says nothing.
 const USUAL_GRACE: u32 = 30;
+/// Ten years: more is taken for this.
+const LONGEST_GRACE: u32 = 10 * 365 * 24 * 3600;
 
 fn grace_seconds(spec: &PodSpec) -> u32 {
     let said = spec.termination_grace_period_seconds;
     said.map_or(USUAL_GRACE, |said| {
-        u32::try_from(said.max(0)).unwrap_or(u32::MAX)
+        u32::try_from(said.max(0)).map_or(LONGEST_GRACE, |said| said.min(LONGEST_GRACE))
     })
 }
 
@@ -311,4 +313,27 @@ pub(crate) fn is_terminal(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref());
     phase.is_some_and(|phase| matches!(phase, "Succeeded" | "Failed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grace_is_between_nothing_and_ten_years() {
+        for (said, want) in [
+            (None, USUAL_GRACE),
+            (Some(i64::MIN), 0),
+            (Some(0), 0),
+            (Some(60), 60),
+            (Some(i64::from(LONGEST_GRACE) + 1), LONGEST_GRACE),
+            (Some(i64::MAX), LONGEST_GRACE),
+        ] {
+            let spec = PodSpec {
+                termination_grace_period_seconds: said,
+                ..PodSpec::default()
+            };
+            assert_eq!(grace_seconds(&spec), want, "{said:?}");
+        }
+    }
 }

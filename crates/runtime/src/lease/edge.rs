@@ -20,7 +20,7 @@ use super::decide::{Election, Moment, Record, Seen, Step, Times};
 use super::{Claim, Kind, Leadership, LeaseConfig};
 use crate::backoff::dice;
 use crate::call::{CallError, Failure, within};
-use crate::moment::after;
+use crate::moment::{LONGEST_TIME, after};
 
 /// Why an election ended.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -320,7 +320,7 @@ fn record(lease: &Lease) -> Record {
             .and_then(|spec| spec.lease_duration_seconds)
             .and_then(|seconds| u64::try_from(seconds).ok())
             .filter(|seconds| *seconds > 0)
-            .map(Duration::from_secs),
+            .map(|seconds| Duration::from_secs(seconds).min(LONGEST_TIME)),
         transitions: spec
             .and_then(|spec| spec.lease_transitions)
             .unwrap_or_default(),
@@ -371,5 +371,7 @@ mod tests {
             (bare.holder, bare.duration, bare.transitions),
             (None, None, 0)
         );
+        let endless = read(json!({ "spec": { "leaseDurationSeconds": i32::MAX } }));
+        assert_eq!(endless.duration, Some(LONGEST_TIME));
     }
 }
