@@ -92,7 +92,7 @@ impl Policy {
         self == wanted || (self, wanted) == (&Self::All, &Self::Writes)
     }
 
-    /// The policy file (JSON is YAML) of a server whose test asked for `own`. Unless that has rules of its own, every
+    /// The policy file (JSON is YAML) of a server whose test asked for `own`. Unless that has a rule for them, every
     /// request of a service account is in, so that it is known which rights were used.
     pub(super) fn yaml(own: Option<&Self>) -> String {
         let marker = json!({
@@ -104,12 +104,13 @@ impl Policy {
         // The controllers of Kubernetes itself read much and often.
         let stock = ["system:serviceaccounts:kube-system"];
         let accounts = json!({ "level": "Metadata", "userGroups": ["system:serviceaccounts"] });
+        let for_usage = [
+            json!({ "level": "None", "userGroups": stock }),
+            accounts.clone(),
+            json!({ "level": "None" }),
+        ];
         match own {
-            None => {
-                rules.push(json!({ "level": "None", "userGroups": stock }));
-                rules.push(accounts);
-                rules.push(json!({ "level": "None" }));
-            }
+            None => rules.extend(for_usage),
             Some(Self::All) => rules.push(json!({ "level": "Metadata" })),
             Some(Self::Writes) => {
                 rules.push(json!({ "level": "None", "verbs": READS, "userGroups": stock }));
@@ -117,7 +118,9 @@ impl Policy {
                 rules.push(json!({ "level": "None", "verbs": READS }));
                 rules.push(json!({ "level": "Metadata" }));
             }
-            Some(Self::Rules(serde_json::Value::Array(own))) => rules.extend(own.iter().cloned()),
+            Some(Self::Rules(serde_json::Value::Array(own))) => {
+                rules.extend(own.iter().cloned().chain(for_usage));
+            }
             Some(Self::Rules(other)) => rules.push(other.clone()),
         }
         // A watch is seen when it starts, any other request when it is answered; who reads the log of all requests

@@ -129,7 +129,7 @@ impl Builder {
     }
 
     /// With an audit log for the test. Which rights were used is logged in any case ([`crate::usage`]), unless the
-    /// plane is [for load](Self::for_load) or the policy has rules of its own.
+    /// plane is [for load](Self::for_load) or the policy has a rule for every request.
     pub fn audit(mut self, policy: audit::Policy) -> Self {
         self.api_server.audit = Some(policy);
         self
