@@ -39,8 +39,8 @@ pub struct ParentLink {
 }
 
 impl ParentLink {
-    /// Reads the link of an object; `None` if a part that both systems write is missing, or is no UID, namespace or name
-    /// of any object: they become parts of paths and labels.
+    /// Reads the link of an object; `None` if a part that both systems write is missing, or can't be any object's UID,
+    /// namespace or name: they become parts of paths and labels.
     pub fn of(meta: &ObjectMeta) -> Option<Self> {
         let label = |key: &str| meta.labels.as_ref().and_then(|l| l.get(key)).cloned();
         let annotation = |key: &str| meta.annotations.as_ref().and_then(|a| a.get(key)).cloned();

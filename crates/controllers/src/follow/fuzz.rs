@@ -17,7 +17,8 @@ const OURS: usize = 512;
 /// An object that says of itself that it is a copy.
 fn copies() -> BoxedStrategy<Value> {
     let mut object = json!({
-        "data": { "hunter2": "aHVudGVyMg==" }, "stringData": { "hunter2": "hunter2" }, "type": "Opaque", "immutable": true,
+        "data": { "hunter2": "aHVudGVyMg==" }, "stringData": { "hunter2": "hunter2" },
+        "type": "Opaque", "immutable": true,
         "spec": { "selector": { "app": "web" }, "type": "ClusterIP", "ports": [{ "port": 80 }], "rules": [] },
         "status": { "loadBalancer": { "ingress": [{ "ip": "10.0.0.8" }] } },
     });
