@@ -22,14 +22,20 @@ async fn turned_away(stage: &Stage, part: &str) -> u64 {
     counts.iter().sum()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_tenants_target_binds_nobody_elses_pod() {
-    let stage = Stage::new("forged").await;
-    let by_controllers = turned_away(&stage, "controllers").await;
-    let by_scheduler = turned_away(&stage, "proxy-scheduler").await;
-    let server = HostileServer::start("forged").await.unwrap();
+/// A stage with a Target `evil` that leads to a server of the tenant's, which has said nothing yet.
+async fn led(test: &str) -> (Stage, HostileServer) {
+    let stage = Stage::new(test).await;
+    let server = HostileServer::start(test).await.unwrap();
     stage.lead_to(&server, "evil").await;
     stage.condition("evil", types::CONNECTED, "True").await;
+    (stage, server)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenants_target_binds_nobody_elses_pod() {
+    let (stage, server) = led("forged").await;
+    let by_controllers = turned_away(&stage, "controllers").await;
+    let by_scheduler = turned_away(&stage, "proxy-scheduler").await;
 
     // It fits nowhere, so that it waits as long as the attack lasts.
     let pods = stage.pods(&stage.honest);
@@ -65,16 +71,13 @@ async fn a_tenants_target_binds_nobody_elses_pod() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parent_whose_name_leads_elsewhere_is_asked_for_nowhere() {
-    let stage = Stage::new("elsewhere").await;
-    let server = HostileServer::start("elsewhere").await.unwrap();
-    stage.lead_to(&server, "evil").await;
-    stage.condition("evil", types::CONNECTED, "True").await;
+    let (stage, server) = led("elsewhere").await;
 
     let source = stage.source_uid().await;
     for (name, uid) in [("?watch=true", "u1"), ("../pods", "u2"), ("web/log", "u3")] {
         let mut parent = build::pod(name).ns(&stage.own).build();
         parent.metadata.uid = Some(uid.to_owned());
-        let chaperon = build::chaperon_of(&parent, Some(&source)).granted(1);
+        let chaperon = build::chaperon_of(&parent, Some(&source)).uid(uid);
         server.put_everywhere(chaperon.value()).unwrap();
     }
     // What may be asked of the source's own server isn't a target's to say.
@@ -86,10 +89,7 @@ async fn a_parent_whose_name_leads_elsewhere_is_asked_for_nowhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forged_end_of_a_chaperon_leaves_its_pod_where_it_is() {
-    let stage = Stage::new("ended").await;
-    let server = HostileServer::start("ended").await.unwrap();
-    stage.lead_to(&server, "evil").await;
-    stage.condition("evil", types::CONNECTED, "True").await;
+    let (stage, server) = led("ended").await;
 
     let pods = stage.pods(&stage.honest);
     let pod = elected("web", "100m");
