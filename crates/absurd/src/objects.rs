@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::json;
 
 /// Metadata of a stored object.
-fn metadata(namespace: Option<&str>) -> Value {
+pub fn metadata(namespace: Option<&str>) -> Value {
     json!({
         "name": "web-1",
         "namespace": namespace,
@@ -197,6 +197,16 @@ pub fn told(
             object
         })
         .boxed()
+}
+
+/// [`told`] with other values, most of which its kind can have; a quarter has anything in some places.
+pub fn foreign(
+    object: Value,
+    labels: &[&'static str],
+    annotations: &[&'static str],
+) -> BoxedStrategy<Value> {
+    let told = told(object, labels, annotations);
+    prop_oneof![3 => json::extreme(told.clone()), 1 => json::junk_in(told)].boxed()
 }
 
 /// A pod of extreme values, most of which the API server would take.

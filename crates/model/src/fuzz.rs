@@ -23,7 +23,7 @@ use crate::virtual_node::{
 };
 
 /// What is told of a mistake has at most so many bytes.
-const TOLD: usize = 2048;
+pub(crate) const TOLD: usize = 2048;
 
 /// A pod whose author says something under each of our keys.
 fn elected() -> Value {
@@ -77,7 +77,7 @@ fn yaml() -> BoxedStrategy<Vec<u8>> {
     .boxed()
 }
 
-fn link(one: &str, two: &str) -> ParentLink {
+pub(crate) fn link(one: &str, two: &str) -> ParentLink {
     ParentLink {
         cluster_uid: Some(ClusterUid(one.to_owned())),
         cluster_name: Some(two.to_owned()),
@@ -87,7 +87,7 @@ fn link(one: &str, two: &str) -> ParentLink {
     }
 }
 
-fn length(value: &impl serde::Serialize) -> usize {
+pub(crate) fn length(value: &impl serde::Serialize) -> usize {
     serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
 }
 

@@ -189,8 +189,7 @@ impl<K: Watchable> Follower<K> {
             let interruption = tokio::select! {
                 biased;
                 () = replaced(&mut sessions) => {
-                    self.failures = 0;
-                    self.stalls.end();
+                    self.forgives();
                     continue;
                 }
                 interruption = caught_async(self.follow(&session)) => {
@@ -207,6 +206,7 @@ impl<K: Watchable> Follower<K> {
             if interruption.is_of_position() {
                 self.position = None;
             }
+            let stalls = offence.is_none() && interruption.is_stall(began.elapsed());
             let backoff = match &interruption {
                 Interruption::Panicked => PAUSES,
                 _ if offence.is_some() => SHUN,
@@ -217,7 +217,7 @@ impl<K: Watchable> Follower<K> {
                 self.offended |= offence.is_some();
                 (self.tell)(News::Failed(offence));
             }
-            if !interruption.is_stall(began.elapsed()) {
+            if !stalls {
                 self.stalls.end();
             } else if self.stalls.add(began) {
                 self.offended = true;
@@ -229,13 +229,16 @@ impl<K: Watchable> Follower<K> {
             let pause = backoff.delay(self.failures.max(1), dice());
             tokio::select! {
                 biased;
-                () = replaced(&mut sessions) => {
-                    self.failures = 0;
-                    self.stalls.end();
-                }
+                () = replaced(&mut sessions) => self.forgives(),
                 () = sleep(pause) => {}
             }
         }
+    }
+
+    /// Another client has failed at nothing yet.
+    fn forgives(&mut self) {
+        self.failures = 0;
+        self.stalls.end();
     }
 
     fn failed(&mut self, interruption: &Interruption) {

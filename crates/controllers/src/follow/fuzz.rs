@@ -3,13 +3,12 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use k8s_openapi::api::networking::v1::Ingress;
-use pilotage_absurd::{json as any, objects};
-use pilotage_api::keys;
+use pilotage_absurd::objects;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::brief::Brief;
-use super::kinds::{Followed, trim};
+use super::kinds::{Followed, KEPT_ANNOTATIONS, KEPT_LABELS, trim};
 
 /// A digest and marks.
 const OURS: usize = 512;
@@ -22,23 +21,8 @@ fn copies() -> BoxedStrategy<Value> {
         "spec": { "selector": { "app": "web" }, "type": "ClusterIP", "ports": [{ "port": 80 }], "rules": [] },
         "status": { "loadBalancer": { "ingress": [{ "ip": "10.0.0.8" }] } },
     });
-    object["metadata"] = objects::pod()["metadata"].clone();
-    let told = objects::told(
-        object,
-        &[
-            keys::PARENT_UID,
-            keys::PARENT_CLUSTER_UID,
-            keys::IS_DELEGATE,
-        ],
-        &[
-            keys::PARENT_NAME,
-            keys::PARENT_NAMESPACE,
-            keys::ORIGINAL_SELECTOR,
-            keys::NO_PREFIX_LABEL_REGEXP,
-            keys::GLOBAL,
-        ],
-    );
-    prop_oneof![3 => any::extreme(told.clone()), 1 => any::junk_in(told)].boxed()
+    object["metadata"] = objects::metadata(Some("shop"));
+    objects::foreign(object, &KEPT_LABELS, &KEPT_ANNOTATIONS)
 }
 
 fn length(value: &impl serde::Serialize) -> usize {
@@ -52,6 +36,10 @@ fn is_kept_in_brief<K: Followed>(object: &Value) -> Result<(), TestCaseError> {
     let whole = length(&kept);
     trim(&mut kept);
     prop_assert!(length(&kept) <= whole + OURS);
+    let left = serde_json::to_value(&kept).unwrap();
+    for content in ["data", "binaryData", "stringData", "status"] {
+        prop_assert!(left.get(content).is_none(), "{} of {}", content, left);
+    }
     let brief = Brief::of(&kept);
     prop_assert_eq!(brief.digest.len(), 64);
     if let Some(link) = &brief.link {

@@ -25,12 +25,12 @@ pub(super) const TYPE: &str = "type";
 pub(super) const HELD: &str = "held";
 
 /// What says whose copy an object is, and how a Service is rerouted, is kept.
-const KEPT_LABELS: [&str; 3] = [
+pub(super) const KEPT_LABELS: [&str; 3] = [
     keys::PARENT_UID,
     keys::PARENT_CLUSTER_UID,
     keys::IS_DELEGATE,
 ];
-const KEPT_ANNOTATIONS: [&str; 8] = [
+pub(super) const KEPT_ANNOTATIONS: [&str; 8] = [
     keys::PARENT_NAME,
     keys::PARENT_NAMESPACE,
     keys::ORIGINAL_SELECTOR,

@@ -3,18 +3,17 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use k8s_openapi::api::networking::v1::Ingress;
-use pilotage_absurd::{json as any, objects};
+use pilotage_absurd::objects;
 use pilotage_api::keys;
-use pilotage_api::parent::{ClusterUid, ParentLink};
+use pilotage_api::parent::ParentLink;
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::fuzz::{self, TOLD, length};
 
-/// What is told of a mistake has at most so many bytes.
-const TOLD: usize = 2048;
 /// A copy as text, whoever wrote the object.
 const LONGEST: usize = 2 << 20;
 /// What a copy has beside what it was made of: links and marks.
@@ -25,8 +24,8 @@ fn object(kind: &str, content: Value) -> BoxedStrategy<Value> {
     let mut object = content;
     object["apiVersion"] = "v1".into();
     object["kind"] = kind.into();
-    object["metadata"] = objects::pod()["metadata"].clone();
-    let told = objects::told(
+    object["metadata"] = objects::metadata(Some("shop"));
+    objects::foreign(
         object,
         &[
             keys::PARENT_UID,
@@ -40,8 +39,7 @@ fn object(kind: &str, content: Value) -> BoxedStrategy<Value> {
             keys::NO_PREFIX_LABEL_REGEXP,
             keys::GLOBAL,
         ],
-    );
-    prop_oneof![3 => any::extreme(told.clone()), 1 => any::junk_in(told)].boxed()
+    )
 }
 
 fn config_maps() -> BoxedStrategy<Value> {
@@ -87,18 +85,9 @@ fn ingresses() -> BoxedStrategy<Value> {
     )
 }
 
+/// Of an honest source.
 fn link() -> ParentLink {
-    ParentLink {
-        cluster_uid: Some(ClusterUid("s1".into())),
-        cluster_name: None,
-        uid: "u".into(),
-        namespace: "n".into(),
-        name: "o".into(),
-    }
-}
-
-fn length(value: &impl Serialize) -> usize {
-    serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
+    fuzz::link("s1", "shop")
 }
 
 fn read<K: DeserializeOwned>(object: Value) -> Option<K> {

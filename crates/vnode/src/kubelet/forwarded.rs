@@ -5,7 +5,6 @@
 //! request asks for an upgrade. Who may use one node's proxy gets no further by the others' address then.
 
 use http::{HeaderMap, HeaderName, StatusCode};
-
 use pilotage_api::annotations::is_subdomain;
 
 use super::refusal::Refusal;

@@ -286,6 +286,25 @@ fn a_spec_for_nobody_unbinds_what_is_ours_only() {
 }
 
 #[test]
+fn an_account_that_can_be_called_nothing_like_that_is_told_and_asked_for_nowhere() {
+    let roles = roles();
+    for user in [None, Some("alice")] {
+        let source = source(Some("?watch=true"), user);
+        assert_eq!(source.account, None);
+        let plan = decide(&observed(&source, &roles));
+        let accounts = plan.steps.iter();
+        let accounts = accounts.filter(|step| matches!(step, Step::ApplyAccount { .. }));
+        assert_eq!(accounts.count(), 0);
+        assert_eq!(
+            (plan.ready.status, plan.ready.reason.as_str()),
+            (Some(false), "InvalidSpec")
+        );
+        let field = "spec.serviceAccountName is nothing that a service account can be called";
+        assert_eq!(plan.ready.message, field);
+    }
+}
+
+#[test]
 fn a_missing_role_is_told() {
     let (source, roles) = (source(None, Some("alice")), roles());
     let missing_roles = vec!["source-role".into()];
