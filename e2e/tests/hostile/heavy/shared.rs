@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
@@ -76,17 +77,21 @@ impl Shared {
     async fn grow(&self) {
         let delegates: Api<Pod> = Api::namespaced(self.fleet.targets[0].plane.admin(), &self.heavy);
         let more = (0..CONDITIONS)
-            .map(|number| json!({ "type": format!("example.com/c{number}"), "status": "True" }));
-        let status = json!({ "status": { "conditions": more.collect::<Vec<Value>>() } });
+            .map(|number| json!({ "type": format!("example.com/c{number}"), "status": "True" }))
+            .collect::<Vec<_>>();
         let all = delegates.list(&ListParams::default()).await.unwrap();
         assert_eq!(all.items.len(), PODS);
         for delegate in all {
             let name = delegate.metadata.name.unwrap();
-            let (params, patch) = (PatchParams::default(), Patch::Strategic(&status));
-            delegates
-                .patch_status(&name, &params, &patch)
-                .await
-                .unwrap();
+            let status = delegate.status.unwrap_or_default();
+            let before = status.conditions.into_iter().flatten();
+            let conditions = before.map(|it| json!(it)).chain(more.clone());
+            let conditions: Vec<Value> = conditions.collect();
+            // The API server would look for each of them among all, if it had to merge two lists of them.
+            let whole = Patch::Merge(json!({ "status": { "conditions": conditions } }));
+            let params = PatchParams::default();
+            let patched = delegates.patch_status(&name, &params, &whole);
+            patched.await.unwrap();
         }
     }
 
@@ -129,9 +134,12 @@ async fn heavy_pods_of_one_author_do_not_take_a_shared_target_from_others() {
     );
 
     // What grows costs its own pods their status.
-    for number in 0..PODS {
-        shared.runs(&shared.heavy, &format!("web-{number}")).await;
-    }
+    let run = (0..PODS).map(|number| {
+        let name = format!("web-{number}");
+        let shared = &shared;
+        async move { shared.runs(&shared.heavy, &name).await }
+    });
+    join_all(run).await;
     shared.grow().await;
     let events: Api<Event> = Api::namespaced(shared.fleet.source.plane.admin(), &shared.heavy);
     let told = |seen: &BTreeMap<_, Event>| {
