@@ -310,7 +310,7 @@ impl Book {
         if may_say || memory.words().is_none() {
             self.unsaid.forget(uid);
         } else {
-            self.unsaid.wait(uid);
+            self.unsaid.wait(uid, &view.namespace);
         }
         if plan.asks() {
             // Others are asked while these are still to answer: they were too slow to be trusted alone.
