@@ -26,9 +26,13 @@ impl Scene {
     }
 
     fn pod(&mut self, uid: &str, annotations: &Value) {
+        self.pod_in("shop", uid, annotations);
+    }
+
+    fn pod_in(&mut self, namespace: &str, uid: &str, annotations: &Value) {
         let mut pod = json!({
             "metadata": {
-                "namespace": "shop", "name": uid, "uid": uid, "resourceVersion": "1",
+                "namespace": namespace, "name": uid, "uid": uid, "resourceVersion": "1",
                 "annotations": { keys::SOURCE_POD_MANIFEST: "{}" },
             },
             "spec": { "containers": [] },
@@ -322,6 +326,27 @@ fn who_has_words_first_says_them_first() {
     scene.book.pass("8");
     assert_eq!(scene.book.call(NOW), ["0"]);
     assert!(says(&scene.plan("0")).is_some());
+}
+
+#[test]
+fn words_of_another_namespace_wait_for_one_of_each() {
+    let mut scene = Scene::new();
+    let mut said = Vec::new();
+    let all = ["1", "2", "3", "4", "5", "6", "7"].map(|uid| ("shop", uid));
+    for (namespace, uid) in all.into_iter().chain([("garden", "g")]) {
+        scene.pod_in(namespace, uid, &json!({ keys::GRANTED_TO: "nowhere/u/1" }));
+        scene.book.say(uid, Some(words()));
+        let mut actions = scene.plan(uid).actions.into_iter();
+        let says = actions.find(|action| matches!(action, Action::Say { .. }));
+        said.extend(says.map(|say| (uid, say)));
+    }
+    assert_eq!(said.len(), SAYS_AT_ONCE);
+    for (uid, say) in &said[..2] {
+        let (reply, settings) = (Reply::from(Outcome::Done), Settings::default());
+        let settled = scene.book.answered(uid, say, reply, &settings, NOW);
+        assert_eq!(settled, Ok(()));
+    }
+    assert_eq!(scene.book.call(NOW), ["5", "g"]);
 }
 
 #[test]

@@ -26,13 +26,11 @@ struct Place {
 impl Unsaid {
     /// Whether a pod may speak if there is room: it was called, or nobody waits.
     pub(super) fn may_speak(&self, uid: &str) -> bool {
-        self.places.get(uid).map_or_else(
-            || self.places.is_empty(),
-            |place| {
-                let queue = self.queues.get(&place.namespace);
-                !queue.is_some_and(|queue| queue.contains_key(&place.number))
-            },
-        )
+        let Some(place) = self.places.get(uid) else {
+            return self.places.is_empty();
+        };
+        let queue = self.queues.get(&place.namespace);
+        !queue.is_some_and(|queue| queue.contains_key(&place.number))
     }
 
     /// The words of a pod of this namespace found no room.
