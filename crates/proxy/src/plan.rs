@@ -1,10 +1,14 @@
 //! What a decision asks of the edge: requests with their preconditions, and what plugins and users are told.
 
-use std::{collections::BTreeMap, fmt};
+mod answer;
+mod note;
 
-use pilotage_api::{keys, preempts::Preempts, record::Record, refusal::Word};
+use std::collections::BTreeMap;
 
-use crate::{kept::ROOM, released::Released, view::Monotonic};
+use pilotage_api::record::Record;
+
+pub use self::{answer::Answer, note::Note};
+use crate::{released::Released, view::Monotonic};
 
 /// How a grant is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -229,191 +233,6 @@ impl Action {
     }
 }
 
-/// What a target has said to the question whether it takes the pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It holds a node.
-    Reserved,
-    /// It would evict others, which costs less than it would anywhere else, and no other has room.
-    Evicts(Preempts),
-    /// It would evict others, and another one needn't, or at less cost.
-    Outbid(Preempts),
-    /// It could take a pod that is a question only; by evicting so many others, if any.
-    Could(Option<Preempts>),
-    /// It needn't be asked: the candidate is made after the choice.
-    Unasked,
-    /// No, for this reason.
-    Refused(String),
-    /// Asked; no answer yet.
-    Waiting,
-    /// Asked; no answer for longer than we are willing to wait quietly.
-    Silent,
-    /// Not asked yet: it was asked for as many others as it answers in a few seconds.
-    Busy,
-    /// It can't be reached.
-    Unreachable,
-    /// The pod's own words rule it out, so it isn't asked, for this reason.
-    PassedOver(String),
-}
-
-impl Answer {
-    /// Whether the target can be chosen now.
-    pub fn is_choosable(&self) -> bool {
-        matches!(self, Self::Reserved | Self::Evicts(_) | Self::Unasked)
-    }
-
-    /// Why the target can't be chosen now, in a phrase that goes behind its name; `None`: it can.
-    pub fn objection(&self) -> Option<String> {
-        match self {
-            Self::Reserved | Self::Evicts(_) | Self::Unasked => None,
-            Self::Outbid(Preempts { pods, .. }) => Some(format!(
-                "would evict {pods} pod(s), at a higher cost than others"
-            )),
-            Self::Could(None) => Some("could take the pod".to_owned()),
-            Self::Could(Some(Preempts { pods, .. })) => {
-                Some(format!("could take the pod by evicting {pods} pod(s)"))
-            }
-            Self::Refused(reason) => {
-                Some(format!("refused [{}{}]", short(reason), way_out(reason)))
-            }
-            Self::Waiting | Self::Silent => Some("has not answered yet".to_owned()),
-            Self::Busy => Some("hasn't placed pods yet that came before".to_owned()),
-            Self::Unreachable => Some("can't be reached".to_owned()),
-            Self::PassedOver(reason) => Some(reason.clone()),
-        }
-    }
-}
-
-/// One short reason: a candidate's refusal without the words that every refusal shares.
-fn short(reason: &str) -> &str {
-    let reason = match Word::of(reason) {
-        Some((Word::Unschedulable | Word::UnknownConstraint | Word::Gated, Some(why))) => why,
-        _ => reason,
-    };
-    let reason = match reason.split_once(" nodes are available: ") {
-        Some((count, rest)) if count.starts_with("0/") => rest,
-        _ => reason,
-    };
-    let reason = reason
-        .split_once(" preemption: ")
-        .map_or(reason, |(head, _)| head);
-    reason.trim_end_matches(['.', ' '])
-}
-
-/// What the author can do about a refusal that no change of a target ends.
-fn way_out(reason: &str) -> String {
-    match Word::of(reason) {
-        Some((Word::UnknownConstraint, Some(_))) => {
-            format!(" (only with the annotation {})", keys::NO_RESERVATION)
-        }
-        _ => String::new(),
-    }
-}
-
-/// Why a pod isn't tried yet, in words for its author.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// Nothing is known of the pod yet.
-    Unseen,
-    /// It says our scheduler's name but carries no manifest.
-    NoManifest,
-    /// What says where it may run is too heavy to be kept.
-    TooHeavy,
-    /// Its scheduling gates hold it.
-    Gated,
-    /// Targets that suit are busy with pods that came before, or are more urgent.
-    Queued,
-    /// A target holds a node, and other pods that are on their way have to come first.
-    Others,
-    /// These targets were asked and haven't answered.
-    Asked(Vec<String>),
-    /// This target was granted the pod; its delegate isn't bound yet.
-    Granted(String),
-    /// This target was granted the pod, whose own scheduler has no node for it there, for this reason; nobody else has
-    /// one.
-    Unfit(String, String),
-    /// The pod is recorded at a target that can't be reached.
-    Held(String),
-    /// Admiralty made the pod, and may have granted it to this target, whose chaperons aren't all known.
-    Unlisted(String),
-    /// The record is unreadable.
-    DamagedRecord(String),
-    /// The source's API server refuses to write the record, or the binding.
-    WriteRefused(String),
-    /// The pod has a place, or needs none any more.
-    Settled,
-}
-
-impl Note {
-    /// The reasons by which condition and event tell of it, if its author is told. Where a scheduler has found no node,
-    /// they are those of Kubernetes, which its tools look for.
-    pub const fn reasons(&self) -> (&'static str, &'static str) {
-        match self {
-            Self::Unfit(..) => ("Unschedulable", "FailedScheduling"),
-            _ => ("Waiting", "Waiting"),
-        }
-    }
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Note::Unseen => f.write_str("no target was asked yet"),
-            Note::NoManifest => write!(
-                f,
-                "the pod names the scheduler of proxy pods but was not admitted by the Pilotage webhook \
-                 (no sourcepod-manifest annotation): label its namespace {}={}, annotate the pod {} and \
-                 create it again",
-                keys::NAMESPACE_LABEL,
-                keys::NAMESPACE_LABEL_VALUE,
-                keys::ELECT
-            ),
-            Note::TooHeavy => write!(
-                f,
-                "the pod takes too much memory, so no target is asked for it: its labels, its containers and its \
-                 rules about nodes and other pods may take {} KiB together, where it is over 8 MiB as a whole or \
-                 its namespace has many heavy pods",
-                ROOM >> 10
-            ),
-            Note::Gated => f.write_str("the pod's scheduling gates hold it"),
-            Note::Queued => f.write_str("waiting until pods that came before have an answer"),
-            Note::Others => f.write_str("waiting until other pods that are on their way have come"),
-            Note::Asked(nodes) => write!(f, "waiting for an answer of {}", nodes.join(", ")),
-            Note::Granted(node) => {
-                write!(
-                    f,
-                    "granted to {node}, waiting for its delegate to be bound there"
-                )
-            }
-            Note::Unfit(node, why) => write!(
-                f,
-                "{node} refused [{}]; the pod waits there, as no other target may take it now",
-                short(why)
-            ),
-            Note::Held(node) => write!(
-                f,
-                "the pod was granted to {node}, which can't be reached: its delegate may be running there, \
-                 so no other target is asked until {node} answers"
-            ),
-            Note::Unlisted(node) => write!(
-                f,
-                "the pod was made by Admiralty, which may have granted it to {node}; what is there isn't known yet, \
-                 so no target is asked until it can be looked at, or its Target has the annotation {}=true",
-                keys::FORGET
-            ),
-            Note::DamagedRecord(error) => write!(
-                f,
-                "{error}; the pod may have a delegate, so no target is asked until the annotation is \
-                 restored"
-            ),
-            Note::WriteRefused(reason) => {
-                write!(f, "the choice can't be written down: {reason}")
-            }
-            Note::Settled => f.write_str("the pod has its place"),
-        }
-    }
-}
-
 /// Whether the pod may be tried in a scheduling cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gate {
@@ -486,49 +305,5 @@ impl Plan {
     /// Decide again at `at`, or earlier.
     pub(crate) fn wake(&mut self, at: Monotonic) {
         self.wake_at = Some(self.wake_at.map_or(at, |other| other.min(at)));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Answer, short};
-
-    #[test]
-    fn who_needs_what_no_candidate_scheduler_knows_is_told_of_the_way_without_one() {
-        let objection = |reason: &str| Answer::Refused(reason.to_owned()).objection().unwrap();
-        let claims = "needs persistent volumes, which this candidate scheduler doesn't know yet";
-        assert_eq!(
-            objection(&format!("refused: {claims}")),
-            format!(
-                "refused [{claims} (only with the annotation multicluster.admiralty.io/no-reservation)]"
-            )
-        );
-        assert_eq!(objection("Unschedulable: full"), "refused [full]");
-    }
-
-    #[test]
-    fn a_refusal_is_told_in_short() {
-        for (reason, want) in [
-            (
-                "Unschedulable: 0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: \
-                 2 No preemption victims found for incoming pod.",
-                "2 Insufficient cpu",
-            ),
-            (
-                "CandidateRefused: exceeded quota: q",
-                "CandidateRefused: exceeded quota: q",
-            ),
-            (
-                "refused: needs pod groups, which this candidate scheduler doesn't know yet",
-                "needs pod groups, which this candidate scheduler doesn't know yet",
-            ),
-            (
-                "Gated: held there by the scheduling gates example.com/queue",
-                "held there by the scheduling gates example.com/queue",
-            ),
-            ("Expired", "Expired"),
-        ] {
-            assert_eq!(short(reason), want);
-        }
     }
 }

@@ -1,5 +1,7 @@
 //! One kind in one target: who wakes an object's turn, and the turn.
 
+mod tell;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,7 +11,6 @@ use kube::Client;
 use pilotage_api::parent::{ClusterUid, selector_of_plain_sources, selector_of_source};
 use pilotage_clusters::spec::Access;
 use pilotage_clusters::{Authorization, Event, Feed, Registry, Target, Watch, WatchConfig};
-use pilotage_model::followed::Kind;
 use pilotage_runtime::caught::caught_turn;
 use pilotage_runtime::lease::Leadership;
 use pilotage_runtime::moment::from_now;
@@ -18,11 +19,11 @@ use pilotage_sched_driver::publish::{EventType, Occurrence, Recorder, Regarding}
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::act::{Fault, Pair};
+use super::act::Pair;
 use super::brief::Brief;
 use super::decide::{Observed, Step, Why, decide};
 use super::kinds::{Followed, trim};
-use super::needs::{Change, Key, Needed, Needs, TOLD};
+use super::needs::{Change, Key, Needed, Needs};
 use super::pace::Pace;
 use super::{PAGE, SOON};
 
@@ -429,76 +430,6 @@ impl<K: Followed> Place<K> {
             memories.retain(|_, memory| !memory.pace.is_calm(now));
         }
         change(memories.entry(key.clone()).or_default())
-    }
-
-    /// The object, and some of the pods that wait for it.
-    fn concerned(&self, key: &Key, source: Option<&Brief>) -> Vec<Regarding> {
-        let object = source.map(|source| Regarding {
-            api_version: K::api_version(&()).into_owned(),
-            kind: K::KIND.name().to_owned(),
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            uid: source.uid.clone(),
-        });
-        let pods = self.parts.needs.pods(self.target.node(), key, TOLD);
-        object.into_iter().chain(pods).collect()
-    }
-
-    /// Tells the authors of these why the object isn't followed.
-    fn tell(&self, key: &Key, whom: Vec<Regarding>, fault: &Fault) {
-        let note = format!(
-            "{} {} isn't followed to {}: {fault}",
-            K::KIND,
-            key.name,
-            self.target.node()
-        );
-        tracing::warn!(namespace = key.namespace, note, "an object isn't followed");
-        self.parts.tell_not_followed(whom.into_iter(), &note);
-    }
-
-    /// Tells of an object that is there, and needed by pods, and may not follow them: each of them once.
-    fn tell_of_right(&self, key: &Key) {
-        let source = self.source(key);
-        if source.is_none() || !self.parts.needs.has(self.target.node(), key) {
-            return;
-        }
-        let mut whom = self.concerned(key, source.as_ref());
-        let know = whom.iter().map(|it| it.uid.clone()).collect();
-        let knew = self.remember(key, |memory| {
-            std::mem::replace(&mut memory.told_of_right, know)
-        });
-        whom.retain(|it| !knew.contains(&it.uid));
-        if !whom.is_empty() {
-            self.tell(key, whom, &Fault::NoRight(K::RIGHT));
-        }
-    }
-
-    /// Tells the author of a copy what it names and doesn't bring along: again, when that is something else.
-    fn tell_of_secrets(&self, key: &Key) {
-        let object = self.objects.get(Some(&key.namespace), &key.name);
-        let Some(object) = object else { return };
-        let mut secrets = object.secrets();
-        secrets.retain(|name| {
-            let secret = Key {
-                kind: Kind::Secret,
-                namespace: key.namespace.clone(),
-                name: name.clone(),
-            };
-            !self.parts.needs.has(self.target.node(), &secret)
-        });
-        let names = secrets.into_iter().collect::<Vec<_>>().join(", ");
-        let knew = self.remember(key, |memory| {
-            std::mem::replace(&mut memory.told_of_secrets, names.clone())
-        });
-        if names.is_empty() || names == knew {
-            return;
-        }
-        let note = format!(
-            "Secrets that only an Ingress names for TLS don't follow: its copy in {} uses what is called {names} there",
-            self.target.node()
-        );
-        let author = Regarding::object(&*object);
-        self.parts.tell_not_followed([author].into_iter(), &note);
     }
 
     fn panicked(key: &Key, panic: &str) {

@@ -14,8 +14,8 @@ use pilotage_api::{Target, keys};
 use pilotage_e2e::fleet::{Side, lone};
 use pilotage_testkit::{ControlPlane, build, wait_count, wait_for, wait_gone};
 
-use super::connect::User;
 use super::kubelet::until;
+use super::user::User;
 use super::{LIMIT, Shop, TARGETS, elected, is_running, node_of};
 
 /// What was printed, without what each run has of its own: names, files, ages, versions, what other tests leave free,

@@ -20,8 +20,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::connect::User;
 use super::kubelet::until;
+use super::user::User;
 use super::{LIMIT, Shop, elected, is_running, small_nodes, started};
 
 const TARGET: &str = "east";

@@ -13,8 +13,8 @@ use pilotage_testkit::{ControlPlane, wait_for, wait_gone};
 use serde_json::{Value, json};
 
 use super::LIMIT;
-use super::connect::User;
 use super::kubelet::until;
+use super::user::User;
 
 async fn cluster(name: &str, side: Side) -> Cluster {
     lone(ControlPlane::builder(name), side).await.unwrap()

@@ -55,6 +55,7 @@ mod two_sources;
 mod uninstall;
 mod unreserved;
 mod usage;
+mod user;
 mod what_if;
 mod workloads;
 mod wrong_clocks;

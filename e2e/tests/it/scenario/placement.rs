@@ -16,7 +16,7 @@ use pilotage_e2e::fleet::Spec;
 use pilotage_testkit::{build, list_until, wait_count, wait_for, workspace_root};
 use serde_json::{Value, json};
 
-use super::connect::User;
+use super::user::User;
 use super::{Fleet, LIMIT, Lasting, Shop, is_running, is_told, node_of, scheduled};
 
 /// Targets, where they are, and what they cost.

@@ -19,8 +19,8 @@ use pilotage_e2e::fleet::{Side, Spec, lone};
 use pilotage_testkit::{ControlPlane, wait_for};
 use serde_json::{Value, json};
 
-use super::connect::User;
 use super::kubelet::until;
+use super::user::User;
 use super::{LIMIT, Shop, elected, small_nodes, started};
 
 /// The Secret with the kubeconfig.

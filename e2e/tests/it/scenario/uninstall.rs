@@ -14,7 +14,7 @@ use pilotage_testkit::{ControlPlane, build};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::connect::User;
+use super::user::User;
 
 /// How many there are whose name has this in it.
 async fn count<K>(api: &Api<K>, name: &str) -> usize

@@ -13,8 +13,8 @@ use pilotage_e2e::fleet::{Side, lone};
 use pilotage_testkit::{ControlPlane, build, wait_count};
 use serde_json::json;
 
-use super::connect::User;
 use super::kubelet::until;
+use super::user::User;
 use super::{LIMIT, Shop, elected, is_running};
 
 /// What it prints once everybody has answered: on a busy machine a target may be silent for too long.
