@@ -234,7 +234,9 @@ fn recorded(observed: &Observed<'_>, record: &Record) -> Plan {
     let evidence = evidence(observed, record);
     let chaperon = evidence.seen;
     if let Some(rule) = is_dead(record, evidence) {
-        let reserved_anew = chaperon.is_some_and(|c| matches!(c.class, Class::Reserved(_)))
+        // Who would evict now is compared with all others: the choice may have needed no eviction.
+        let reserved_anew = chaperon
+            .is_some_and(|c| matches!(c.class, Class::Reserved(_)) && c.marks.preempts.is_none())
             && !evidence.confirmed_gone
             && !evidence.given_up;
         if !reserved_anew {

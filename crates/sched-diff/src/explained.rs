@@ -82,7 +82,7 @@ const SCORED_ALONE: [&str; 3] = [
 
 /// Splits differences: those that nothing explains, and the names of what explains the others. What only follows from
 /// an explained difference is explained with it. Whom preemption evicts follows from what was said of the same node, or
-/// of the one that the pod is nominated for, and from that only one side found a node at all.
+/// of the one that the pod is nominated for, and from that only one side found a node at all, or that one failed before.
 pub fn explain<'a>(
     scene: &Scene<'_>,
     differences: Vec<Difference>,
@@ -93,6 +93,7 @@ pub fn explain<'a>(
     // Whoever is refused a node, or let on one, shifts the scores that nodes have beside each other.
     let mut others_on_nodes = false;
     let mut refused_otherwise = BTreeSet::new();
+    let mut one_failed = false;
     for difference in differences {
         let found = explanations
             .iter()
@@ -100,6 +101,7 @@ pub fn explain<'a>(
         if let Some(explanation) = found {
             names.push(explanation.name);
             others_on_nodes |= difference.aspect <= Aspect::Filter;
+            one_failed |= difference.aspect == Aspect::Answer;
             if difference.aspect == Aspect::Filter {
                 refused_otherwise.extend(difference.node);
             }
@@ -112,7 +114,7 @@ pub fn explain<'a>(
     let nominated = scene.world.nomination(scene.pod);
     let makes_room_otherwise = |difference: &Difference| {
         let mut nodes = difference.node.as_deref().into_iter().chain(nominated);
-        only_one_fits || nodes.any(|node| refused_otherwise.contains(node))
+        only_one_fits || one_failed || nodes.any(|node| refused_otherwise.contains(node))
     };
     let follows = |difference: &Difference| {
         if difference.aspect == Aspect::Preemption {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use pilotage_api::record::Record;
 
-use super::{Observed, evidence, failed_choice};
+use super::{Observed, asking, evidence, failed_choice};
 use crate::{
     class::Class,
     plan::{Action, Answer, Gate, Note, Plan},
@@ -100,7 +100,16 @@ fn choice(observed: &Observed<'_>, current: Option<&Record>, node: &str) -> Choi
         Class::Refused(reason) => return Choice::TookBack(reason.clone()),
         _ => return Choice::NotYet("the target holds no node for the pod any more"),
     };
+    if chaperon.marks.preempts.is_some() && !may_evict(observed, current, node) {
+        return Choice::NotYet("the target would evict others now, and another one may have room");
+    }
     record(observed, current, chaperon, attempt)
+}
+
+/// Whether a target that would evict may be chosen: its answer may be another one than the cycle knew that chose it.
+fn may_evict(observed: &Observed<'_>, current: Option<&Record>, node: &str) -> bool {
+    let wave = asking(observed, current).decide();
+    wave.gate == Gate::Open && wave.answers.get(node).is_some_and(Answer::is_choosable)
 }
 
 fn record(

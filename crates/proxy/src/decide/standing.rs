@@ -62,6 +62,13 @@ pub(super) fn standing(
             plan.actions.extend(give_up(record, chaperon));
             return plan;
         }
+        // Others may have room, or evict at a lower cost: they are compared once the record is nobody's.
+        Class::VoidReserved(attempt)
+            if chaperon.marks.preempts.is_some() && Some(*attempt) > record.attempt =>
+        {
+            plan.actions.extend(give_up(record, chaperon));
+            return plan;
+        }
         Class::Reserved(attempt) | Class::VoidReserved(attempt) => match record.attempt {
             Some(recorded) if *attempt == recorded => {
                 plan.actions

@@ -55,6 +55,14 @@ fn a_node_more_or_less_shifts_only_scores_that_nodes_have_beside_each_other() {
 }
 
 #[test]
+fn who_fails_before_it_looks_for_victims_has_none() {
+    let preemption = || difference(Aspect::Preemption, None);
+    let of_p = |aspect| difference(aspect, Some("P"));
+    assert_eq!(left(vec![of_p(Aspect::Answer), preemption()]), (0, 1));
+    assert_eq!(left(vec![of_p(Aspect::Score), preemption()]), (1, 1));
+}
+
+#[test]
 fn each_explanation_has_its_paragraph() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = fs::read_to_string(root.join("docs/scheduler-differences.md")).unwrap();

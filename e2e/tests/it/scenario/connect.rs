@@ -10,8 +10,8 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use pilotage_api::{Right, Source, keys};
 use pilotage_e2e::fleet::{Side, Spec, lone};
-use pilotage_testkit::ports::Port;
 use pilotage_testkit::ControlPlane;
+use pilotage_testkit::ports::Port;
 
 use super::user::User;
 use super::{LIMIT, Shop, elected, small_nodes, started};

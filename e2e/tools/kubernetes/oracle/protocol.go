@@ -131,8 +131,18 @@ func act(asked *request, current *world) (string, any, *world, error) {
 	return "", nil, current, errors.New("the request asks for nothing that is known")
 }
 
+// An object as an API server gives it, which writes amounts in one form each: with 1.5Ki kept as it is, upstream's sums
+// of a pod's amounts change the pod.
 func decode(raw []byte) (runtime.Object, error) {
 	object, _, err := clientscheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	written, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	object, _, err = clientscheme.Codecs.UniversalDeserializer().Decode(written, nil, nil)
 	return object, err
 }
 

@@ -91,3 +91,47 @@ fn a_grant_that_evicts_may_take_as_long_as_that_takes() {
     scene.later(settings.give_up);
     assert!(is_give_up(&scene.step(), "ua"));
 }
+
+/// A grant came to nothing, or never came: the target has an offer anew, and this time it would evict.
+#[test]
+fn a_choice_that_needed_no_eviction_is_not_granted_as_one() {
+    // None has landed, so the record is dead, and all offers are compared again.
+    let anew = || chaperon("a", "a").reserved(2).evicting(1);
+    let mut scene = Scene::new().with(anew()).recorded("a/a/1");
+    scene = scene.with(chaperon("b", "b").reserved(1));
+    let plan = scene.step();
+    assert_eq!((&plan.gate, choosable(&plan)), (&Gate::Open, vec!["b"]));
+    assert!(plan.actions.is_empty(), "{plan:?}");
+    let mut scene = Scene::new().with(anew()).recorded("a/a/1");
+    let plan = scene.step();
+    assert!(
+        matches!(plan.gate, Gate::Closed(Note::Asked(_))),
+        "{plan:?}"
+    );
+    assert_eq!(asked(&plan), ["b", "c", "d"], "others may have room");
+    // One has landed: only who lets go of it is asked again.
+    let void = chaperon("a", "a").marks(2, 1, true).evicting(1);
+    let plan = Scene::new().with(void).recorded("a/a/1").step();
+    assert!(is_give_up(&plan, "a"), "{plan:?}");
+}
+
+/// The cycle that chose it knew another answer.
+#[test]
+fn a_choice_is_not_recorded_once_the_target_has_to_evict_and_others_may_not() {
+    let mut scene = offers(&[("a", 1)]).with(chaperon("b", "b").reserved(1));
+    scene = scene.chose("a");
+    let plan = scene.step();
+    assert!(matches!(plan.choice, ChoiceFate::Failed(_)), "{plan:?}");
+    assert!(
+        !plan
+            .actions
+            .iter()
+            .any(|it| matches!(it, Action::Record { .. }))
+    );
+    let mut scene = offers(&[("a", 1)]).chose("a");
+    let plan = scene.step();
+    assert!(
+        matches!(plan.choice, ChoiceFate::Failed(_)),
+        "not all were asked: {plan:?}"
+    );
+}
