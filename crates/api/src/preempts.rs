@@ -54,6 +54,14 @@ impl Preempts {
         let oldest = Reverse(oldest.unwrap_or(i64::MAX));
         (budgets, highest, sum, pods, oldest)
     }
+
+    /// Whether this may be done with leave for `told`: it costs no more, and takes no longer. When victims began isn't
+    /// asked: it is the last of what costs are compared by, and pods that are offered room at once are told of the same
+    /// youngest victim.
+    pub fn is_within(&self, told: &Self) -> bool {
+        let essence = |it: &Self| (it.budgets, it.highest, it.sum, it.pods);
+        essence(self) <= essence(told) && self.grace <= told.grace
+    }
 }
 
 impl fmt::Display for Preempts {

@@ -68,7 +68,7 @@ impl Board {
             return Leave::Offer;
         };
         match posting.leave {
-            Leave::UpTo(most) if cost.cost() <= most.cost() => {
+            Leave::UpTo(most) if cost.is_within(&most) => {
                 std::mem::replace(&mut posting.leave, Leave::Refuse)
             }
             Leave::UpTo(_) | Leave::Refuse => Leave::Refuse,
@@ -122,5 +122,29 @@ mod tests {
         assert_eq!(take(1), Leave::Offer);
         set(Leave::UpTo(of(2)));
         assert_eq!(take(1), Leave::UpTo(of(2)), "for the next grant");
+    }
+
+    #[test]
+    fn leave_is_for_no_longer_than_was_said_and_for_whoever_began_at_any_time() {
+        let of = |began, grace| Preempts {
+            budgets: 0,
+            highest: 0,
+            sum: 0,
+            pods: 1,
+            oldest: Some(began),
+            grace: Duration::from_secs(grace),
+        };
+        let told = of(100, 30);
+        for (cost, allowed) in [
+            (of(100, 30), true),
+            (of(99, 30), true),
+            (of(101, 0), true),
+            (of(100, 31), false),
+        ] {
+            let board = Board::new();
+            board.set("p", Gate::Open, Leave::UpTo(told));
+            let took = board.take_leave("p", &cost) == Leave::UpTo(told);
+            assert_eq!(took, allowed, "{cost}");
+        }
     }
 }

@@ -72,12 +72,8 @@ impl Permit for Reservation {
 }
 
 impl EvictionLeave for Reservation {
-    fn take(&self, pod: &PodInfo, cost: &PreemptionCost) -> Leave {
-        // How long it takes doesn't matter here.
-        match self
-            .board
-            .take_leave(&pod.uid, &preempts(cost, Duration::ZERO))
-        {
+    fn take(&self, pod: &PodInfo, cost: &PreemptionCost, grace: Duration) -> Leave {
+        match self.board.take_leave(&pod.uid, &preempts(cost, grace)) {
             plan::Leave::Offer => Leave::Offer,
             plan::Leave::UpTo(_) => Leave::Evict,
             plan::Leave::Refuse => Leave::Refuse,

@@ -240,7 +240,7 @@ impl World {
     }
 
     /// I7, as a candidate scheduler evicts: for a chaperon that was granted, once for an attempt, and at no higher cost
-    /// than that attempt has told. Who follows a pod that had been bound needs no grant of its own.
+    /// and for no longer than that attempt has told. Who follows a pod that had been bound needs no grant of its own.
     pub(crate) fn check_eviction(&mut self, slot: usize, server: usize, eviction: Eviction) {
         let Eviction {
             chaperon,
@@ -257,7 +257,7 @@ impl World {
         let answer = answers.find(|known| known.uid() == chaperon);
         let answer = answer.map(|known| Marks::of(known));
         if let Some(told) = answer.filter(|answer| answer.attempt == attempt)
-            && told.preempts.is_none_or(|told| told.cost() < cost.cost())
+            && !told.preempts.is_some_and(|told| cost.is_within(&told))
         {
             let what = format!(
                 "{} evicts for {chaperon} at {cost}, told {:?}",

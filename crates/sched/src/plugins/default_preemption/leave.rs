@@ -2,6 +2,7 @@
 //! once, only the one that gets it.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::cost::PreemptionCost;
 use crate::pod_info::PodInfo;
@@ -19,9 +20,9 @@ pub enum Leave {
 
 /// Gives leave to evict.
 pub trait EvictionLeave: fmt::Debug + Send + Sync {
-    /// Asked when evictions would make room for `pod` at this cost, right before they begin. Whoever said
-    /// [`Leave::Evict`] is not told whether they succeed.
-    fn take(&self, pod: &PodInfo, cost: &PreemptionCost) -> Leave;
+    /// Asked when evictions would make room for `pod` at this cost, of which the slowest may take `grace`, right before
+    /// they begin. Whoever said [`Leave::Evict`] is not told whether they succeed.
+    fn take(&self, pod: &PodInfo, cost: &PreemptionCost, grace: Duration) -> Leave;
 }
 
 /// Everybody may, whatever it costs.
@@ -29,7 +30,7 @@ pub trait EvictionLeave: fmt::Debug + Send + Sync {
 pub(super) struct Everybody;
 
 impl EvictionLeave for Everybody {
-    fn take(&self, _: &PodInfo, _: &PreemptionCost) -> Leave {
+    fn take(&self, _: &PodInfo, _: &PreemptionCost, _: Duration) -> Leave {
         Leave::Evict
     }
 }

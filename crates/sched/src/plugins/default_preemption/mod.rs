@@ -84,7 +84,12 @@ impl DefaultPreemption {
             return Err(no_help(Nomination::Keep, obstacle));
         }
         let nodes = dry_run::potential_nodes(&cx, statuses);
-        let offset = cycle.pick(nodes.len());
+        // Where the pod is expected it may have been told what it costs, or have evicted somebody already. Anywhere is as
+        // good to begin.
+        let expected = cx.nominator().node_of(&pod.uid);
+        let expected = expected.and_then(|node| cx.nodes().id(node));
+        let expected = expected.and_then(|id| nodes.iter().position(|node| *node == id));
+        let offset = expected.unwrap_or_else(|| cycle.pick(nodes.len()));
         let enough = self.args.candidates(nodes.len());
         let Found {
             candidates,
@@ -161,14 +166,15 @@ impl PostFilter for DefaultPreemption {
             Ok(chosen) => chosen,
             Err(none) => return none,
         };
-        match self.leave.take(pod, &cost) {
+        let seconds = victims.iter().map(|victim| victim.grace_seconds).max();
+        let grace = Duration::from_secs(seconds.unwrap_or_default().into());
+        match self.leave.take(pod, &cost, grace) {
             Leave::Evict => {}
             Leave::Offer => {
-                let seconds = victims.iter().map(|victim| victim.grace_seconds).max();
                 let offer = RoomOffer {
                     node: node.clone(),
                     cost,
-                    grace: Duration::from_secs(seconds.unwrap_or_default().into()),
+                    grace,
                 };
                 state.request(|effects| effects.offer_room(offer));
                 return PostFiltered::nominate(node);

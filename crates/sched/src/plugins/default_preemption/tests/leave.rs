@@ -17,7 +17,7 @@ use crate::test_plugins::Fake;
 struct Says(Mutex<Leave>);
 
 impl EvictionLeave for Says {
-    fn take(&self, _: &PodInfo, _: &PreemptionCost) -> Leave {
+    fn take(&self, _: &PodInfo, _: &PreemptionCost, _: Duration) -> Leave {
         *self.0.lock().unwrap()
     }
 }
@@ -226,4 +226,32 @@ fn who_has_the_room_that_was_made_keeps_it_while_another_ones_is_made() {
         let again = harbour.0.recheck(&uid("first"));
         assert!(matches!(again, Rechecked::Fits), "{again:?}");
     }
+}
+
+/// Only some of many nodes are tried at all.
+#[test]
+fn the_node_that_was_offered_is_tried_first() {
+    let (harbour, says) = with_leave();
+    let names: Vec<String> = (0..300).map(|number| format!("n{number:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut harbour = harbour.nodes(&names);
+    for (number, name) in names.iter().enumerate() {
+        // The cheapest one is far away from where a search begins without chance.
+        let priority = if number == 250 { 1 } else { 2 };
+        harbour.runs(&format!("on-{name}"), name, "4", priority, 7);
+    }
+    harbour.runs("victim", "n", "4", 3, 7);
+    harbour.add(heir("4").nominated("n250"));
+    let failure = harbour.fails(0);
+    let Room::Offered(offer) = &failure.room else {
+        panic!("{failure:?}")
+    };
+    assert_eq!(
+        (offer.node.as_str(), offer.cost.highest_priority),
+        ("n250", 1)
+    );
+    *says.0.lock().unwrap() = Leave::Evict;
+    harbour.0.activate(&uid("heir"));
+    let failure = harbour.fails(0);
+    assert_eq!(harbour.outcome(&failure).victims, ["on-n250"]);
 }
