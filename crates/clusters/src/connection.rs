@@ -154,7 +154,10 @@ pub enum LostReason {
     )]
     Internal,
     /// Its API server doesn't answer, or answers that it can't serve.
-    #[error("the API server of the target can't be reached: {0}")]
+    #[error(
+        "the API server of the target can't be reached: {0}; it is tried again, and \"kubectl pilotage connect \
+         --target-server\" gives it another address"
+    )]
     Unreachable(String),
     /// Another cluster answers there.
     #[error(
@@ -181,7 +184,10 @@ pub enum LostReason {
         known: ClusterUid,
     },
     /// Its API server doesn't know us.
-    #[error("the API server of the target refuses our credentials: {0}")]
+    #[error(
+        "the API server of the target refuses our credentials: {0}; its Secret needs another kubeconfig, which \
+         \"kubectl pilotage connect --renew-token\" makes if it made this one"
+    )]
     Unauthorized(String),
 }
 

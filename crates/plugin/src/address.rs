@@ -81,6 +81,17 @@ pub(crate) fn choose(known: &Known<'_>) -> Result<Address, Error> {
     })
 }
 
+/// What else the target says of itself that the source might reach, each once.
+pub(crate) fn others(known: &Known<'_>, chosen: &str) -> Vec<String> {
+    let mut others: Vec<String> = Vec::new();
+    for own in known.own.iter().filter_map(|own| url(own).ok()) {
+        if own != chosen && !is_local(&own) && !others.contains(&own) {
+            others.push(own);
+        }
+    }
+    others
+}
+
 /// `https://HOST:PORT`, of that or `HOST:PORT`.
 fn url(text: &str) -> Result<String, Error> {
     let bad = || Error::BadAddress(text.chars().take(253).collect());

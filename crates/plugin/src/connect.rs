@@ -132,6 +132,7 @@ pub(crate) async fn connect(args: ConnectArgs) -> Result<String, Error> {
         target,
         connection,
         standing: None,
+        others: Vec::new(),
         args,
     }
     .run()
@@ -147,6 +148,8 @@ struct Work {
     connection: Connection,
     /// What kind of token the connection has from earlier.
     standing: Option<Life>,
+    /// By which other addresses the source may reach the target.
+    others: Vec<String>,
     args: ConnectArgs,
 }
 
@@ -178,6 +181,7 @@ impl Work {
             own: preflight::own_addresses(&self.target).await,
         };
         let address = address::choose(&known)?;
+        self.others = address::others(&known, &address.server);
         let uid = there.as_ref().and_then(|it| it.meta.uid.clone());
         self.would_be_taken(uid.as_deref(), &address.server).await?;
 
@@ -445,11 +449,12 @@ impl Work {
             let instead = if last == silent || last == untried {
                 "see whether \"pilotage controllers\" of this version runs in the source, and give the same command \
                  again"
+                    .to_owned()
             } else {
-                "mend that, for instance by another --target-server, and give the same command again"
+                instead(&last, &self.others)
             };
             let kind = self.connection.target_kind();
-            self.late(format!("{kind} {name} of the source isn't connected"), last, instead)
+            self.late(format!("{kind} {name} of the source isn't connected"), last, &instead)
         })
     }
 
@@ -479,5 +484,50 @@ impl Work {
             self.connection.target_kind(),
             self.connection.source_kind(),
         )
+    }
+}
+
+/// What to do about the condition by which a connection failed last.
+fn instead(last: &str, others: &[String]) -> String {
+    if last.contains(" (Unauthorized): ") {
+        return "give the same command again with --renew-token".to_owned();
+    }
+    let known = match others {
+        [] => String::new(),
+        others => format!(" (the target has {}, too)", others.join(", ")),
+    };
+    format!(
+        "mend that, for instance by another --target-server{known}, and give the same command again"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_do_follows_from_why_it_is_not_connected() {
+        let others = ["https://10.0.0.1:6443".to_owned(), "https://b".to_owned()];
+        let unreachable = "Connected is False (Unreachable): no route";
+        for (last, others, said) in [
+            (
+                "Connected is False (Unauthorized): refused",
+                &others[..],
+                "give the same command again with --renew-token",
+            ),
+            (
+                unreachable,
+                &others[..],
+                "mend that, for instance by another --target-server (the target has https://10.0.0.1:6443, https://b, \
+                 too), and give the same command again",
+            ),
+            (
+                unreachable,
+                &[],
+                "mend that, for instance by another --target-server, and give the same command again",
+            ),
+        ] {
+            assert_eq!(instead(last, others), said);
+        }
     }
 }

@@ -136,7 +136,8 @@ impl Work {
             answered => answered?,
         };
         let (target, connection) = (&self.target, &self.connection);
-        let needs = connection.needs(Side::Target, Doing::Disconnect);
+        let mut needs = connection.needs(Side::Target, Doing::Disconnect);
+        needs.extend(undo::renewal_needs(target, connection).await?);
         preflight::rights(target, &needs).await?;
         let place = Some(connection.place());
         taken::ours::<Secret>(target, place, &connection.token_name()).await?;

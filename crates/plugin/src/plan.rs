@@ -313,7 +313,8 @@ impl Connection {
                     }
                 }
                 Side::Source if label && self.namespace.is_some() => {
-                    needs.extend(["patch"].iter().map(need("", "namespaces", None)));
+                    let namespace = self.namespace.as_deref();
+                    needs.extend(["patch"].iter().map(need("", "namespaces", namespace)));
                 }
                 Side::Source | Side::Cluster => {}
             }
@@ -322,7 +323,7 @@ impl Connection {
     }
 }
 
-const RBAC: &str = "rbac.authorization.k8s.io";
+pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
 const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
 /// What makes tokens of an account.
 const TOKENS: &str = "serviceaccounts/token";
@@ -348,6 +349,7 @@ pub(crate) struct Need {
     pub(crate) group: &'static str,
     pub(crate) resource: &'static str,
     pub(crate) verb: &'static str,
+    /// Where. A namespace itself is an object there: who has rights in it may have this one, too.
     pub(crate) namespace: Option<String>,
 }
 
@@ -362,6 +364,7 @@ pub(crate) fn listed(missing: &[Need]) -> Vec<String> {
     } in missing
     {
         let of = match namespace {
+            Some(namespace) if *resource == "namespaces" => format!("namespace {namespace}"),
             Some(namespace) => format!("{resource} of namespace {namespace}"),
             None => (*resource).to_owned(),
         };

@@ -7,7 +7,7 @@ use pilotage_runtime::call::{CALL_LIMIT, Failure, within};
 
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::plan::Connection;
+use crate::plan::{Connection, Need, RBAC};
 use crate::{progress, taken};
 
 /// Only the object with this UID.
@@ -46,6 +46,43 @@ pub(crate) async fn renewal(target: &Cluster, connection: &Connection) -> Result
         progress(&format!("target: Role {name} and its binding are deleted"));
     }
     Ok(binding || role)
+}
+
+/// What one has to be allowed for that: to delete what one sees there.
+pub(crate) async fn renewal_needs(
+    target: &Cluster,
+    connection: &Connection,
+) -> Result<Vec<Need>, Error> {
+    let (place, name) = (connection.place(), connection.token_name());
+    let mut needs = Vec::new();
+    for (resource, there) in [
+        (
+            "rolebindings",
+            sees::<RoleBinding>(target, place, &name).await?,
+        ),
+        ("roles", sees::<Role>(target, place, &name).await?),
+    ] {
+        needs.extend(there.then(|| Need {
+            group: RBAC,
+            resource,
+            verb: "delete",
+            namespace: Some(place.to_owned()),
+        }));
+    }
+    Ok(needs)
+}
+
+/// Whether an object of ours is there, and one may look.
+async fn sees<K: Resource<DynamicType = ()>>(
+    cluster: &Cluster,
+    namespace: &str,
+    name: &str,
+) -> Result<bool, Error> {
+    match taken::ours::<K>(cluster, Some(namespace), name).await {
+        Err(Error::Read { source, .. }) if source.kind() == Failure::Forbidden => Ok(false),
+        Err(Error::Taken { .. }) => Ok(false),
+        there => Ok(there?.is_some()),
+    }
 }
 
 async fn if_any<K: Resource<DynamicType = ()>>(

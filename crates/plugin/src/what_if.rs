@@ -193,7 +193,7 @@ fn needs(namespace: &str) -> Vec<Need> {
     };
     let pods = ["get", "create", "list", "watch", "delete"];
     let pods = pods.map(|verb| need("pods", verb, Some(namespace)));
-    let mut needs = vec![need("namespaces", "get", None)];
+    let mut needs = vec![need("namespaces", "get", Some(namespace))];
     needs.extend(pods);
     needs
 }

@@ -82,7 +82,8 @@ const SCORED_ALONE: [&str; 3] = [
 
 /// Splits differences: those that nothing explains, and the names of what explains the others. What only follows from
 /// an explained difference is explained with it. Whom preemption evicts follows from what was said of the same node, or
-/// of the one that the pod is nominated for, and from that only one side found a node at all, or that one failed before.
+/// of the one that the pod is nominated for, and from that only one side found a node at all, or that one of them
+/// failed before.
 pub fn explain<'a>(
     scene: &Scene<'_>,
     differences: Vec<Difference>,

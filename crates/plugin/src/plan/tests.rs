@@ -227,7 +227,7 @@ fn what_is_missing_is_told_once_a_resource() {
         [
             "get/list/watch/create/patch targets of namespace shop",
             "get/create/patch secrets of namespace shop",
-            "patch namespaces",
+            "patch namespace shop",
         ]
     );
     assert_eq!(

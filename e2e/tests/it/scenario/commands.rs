@@ -344,6 +344,33 @@ async fn who_sees_one_namespace_is_told_of_its_targets() {
     for note in ["may not list ClusterTargets", "may not list events"] {
         assert!(err.contains(note), "{err}");
     }
+    // Rights in the namespace alone are enough to ask what if.
+    let role = format!(
+        "{{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {{name: sees, namespace: {at}}}, rules: [\
+         {{apiGroups: [multicluster.admiralty.io], resources: [targets], verbs: [get, list]}}, \
+         {{apiGroups: [''], resources: [namespaces], verbs: [get]}}, \
+         {{apiGroups: [''], resources: [pods], verbs: [get, list, watch, create, delete]}}]}}"
+    );
+    plane.apply_yaml(&role).await.unwrap();
+    let mut pod = serde_json::to_value(elected("asks", "10m")).unwrap();
+    (pod["apiVersion"], pod["kind"]) = ("v1".into(), "Pod".into());
+    let file = plane.directory().join(format!("{at}-asks.json"));
+    std::fs::write(&file, pod.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    let out = until("answers", async || {
+        let (code, out, err) = limited.run(&["what-if", "-f", file, "-n", at]).await;
+        let answered = code == 0 && !out.contains("has not answered yet");
+        if answered {
+            Ok(out)
+        } else {
+            Err(format!("{out}{err}"))
+        }
+    })
+    .await;
+    assert!(
+        out.starts_with("3 of 3 target(s) could take the pod\n"),
+        "{out}"
+    );
     limited
         .fails(&["forget", "east"], 4, &["you may not patch/delete"])
         .await;

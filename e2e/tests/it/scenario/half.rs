@@ -219,6 +219,38 @@ async fn how_disconnect_ends_says_how_far_it_came() {
     let said = ["you may not get/delete sources of namespace default"];
     limited.fails(&DISCONNECT, 4, &said).await;
 
+    // So is who sees the right to renew the token, and may not take it away.
+    let role = |name: &str, label: &str, rules: &str| {
+        format!(
+            "{{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {{name: {name}, namespace: default, \
+             {label}}}, rules: [{rules}]}}\n---\n"
+        )
+    };
+    let objects = [
+        role("source-token", "labels: {app.kubernetes.io/managed-by: kubectl-pilotage}", ""),
+        role(
+            "most",
+            "",
+            "{apiGroups: [multicluster.admiralty.io], resources: [sources], verbs: [get, delete]}, \
+             {apiGroups: [''], resources: [secrets], verbs: [get, delete]}, \
+             {apiGroups: [rbac.authorization.k8s.io], resources: [roles, rolebindings], verbs: [get]}",
+        ),
+        "{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: most, namespace: default}, \
+         roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: most}, \
+         subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: stranger}]}"
+            .to_owned(),
+    ];
+    target.plane.apply_yaml(&objects.concat()).await.unwrap();
+    let theirs: Api<Source> = Api::namespaced(stranger.client().unwrap(), "default");
+    until("the role to be in force", async || {
+        let found = theirs.get("source").await;
+        found.map_err(|error| error.to_string())
+    })
+    .await;
+    let said = ["you may not delete roles of namespace default in the target"];
+    limited.fails(&DISCONNECT, 4, &said).await;
+    assert!(sources.get_opt("source").await.unwrap().is_some());
+
     // What followed pods, and nobody deletes any more, is named with the command that does.
     let namespaces: Api<Namespace> = Api::all(source.plane.admin());
     let uid = namespaces.get("kube-system").await.unwrap().metadata.uid;

@@ -270,7 +270,8 @@ async fn a_source_renews_its_token_as_long_as_the_target_lets_it() {
     assert_eq!(code, 0, "{err}");
     let row: Vec<&str> = out.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!(row[..3], [&*shop.name, "paris", "False"], "{out}");
-    let why = "Unauthorized: the API server of the target refuses our credentials: Unauthorized";
+    let why = "Unauthorized: the API server of the target refuses our credentials: Unauthorized; its Secret needs \
+               another kubeconfig, which \"kubectl pilotage connect --renew-token\" makes if it made this one";
     assert!(row.join(" ").ends_with(why), "{out}");
     shop.create(&elected("late", "100m")).await;
     for (pod, first, answer) in [

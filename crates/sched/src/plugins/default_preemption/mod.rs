@@ -84,8 +84,8 @@ impl DefaultPreemption {
             return Err(no_help(Nomination::Keep, obstacle));
         }
         let nodes = dry_run::potential_nodes(&cx, statuses);
-        // Where the pod is expected it may have been told what it costs, or have evicted somebody already. Anywhere is as
-        // good to begin.
+        // Where the pod is expected it may have been told what it costs, or have evicted somebody already. To begin
+        // there is as fair as anywhere.
         let expected = cx.nominator().node_of(&pod.uid);
         let expected = expected.and_then(|node| cx.nodes().id(node));
         let expected = expected.and_then(|id| nodes.iter().position(|node| *node == id));
