@@ -170,9 +170,9 @@ connect "$own"
 scenarios "$own" --only namespace
 for name in east west; do of "$name" delete namespace "$own" --timeout 60s >/dev/null; done
 # What a cluster on paper can't show: containers have to run.
-for script in web secret compute upgrade; do
+for script in web secret compute dashboard upgrade uninstall; do
 	begin=$SECONDS
-	KUBECONFIGS=$configs/scenarios TARGETS='east west' NAMESPACE=default CHART=$chart bash "$root/e2e/kind/real/$script.sh" ||
+	PATH=$configs:$PATH KUBECONFIGS=$configs/scenarios TARGETS='east west' NAMESPACE=default CHART=$chart bash "$root/e2e/kind/real/$script.sh" ||
 		fail "real/$script.sh"
 	say "$script took $((SECONDS - begin)) s"
 done
