@@ -52,14 +52,28 @@ pub(super) fn potential_nodes(cx: &Context<'_>, statuses: &NodeStatuses) -> Vec<
     resolvable.map(|(node, _)| node).collect()
 }
 
-/// Tries `nodes`, from the one at `offset` on, until there are `enough` candidates, and one of them breaks no budget.
+/// How far a search goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    /// At which of the nodes it begins.
+    pub(super) offset: usize,
+    /// How many candidates are enough, if one of them breaks no budget.
+    pub(super) enough: usize,
+    /// How many pods it may take off their nodes for a try.
+    pub(super) moves: usize,
+}
+
+/// Tries `nodes`, one after the other.
 pub(super) fn search(
     cycle: &mut Cycle<'_>,
     state: &CycleState,
     pod: &PodInfo,
     nodes: &[NodeId],
-    offset: usize,
-    enough: usize,
+    Extent {
+        offset,
+        enough,
+        moves,
+    }: Extent,
 ) -> Found {
     let mut search = Search {
         filters: Filters::of(cycle.profile(), state),
@@ -73,6 +87,7 @@ pub(super) fn search(
         },
         breaking: Vec::new(),
         aside: Vec::new(),
+        moves,
     };
     let (before, from) = nodes.split_at(offset.min(nodes.len()));
     for &node in from.iter().chain(before) {
@@ -95,6 +110,8 @@ struct Search<'a> {
     breaking: Vec<Candidate>,
     /// Nodes that are refused in any case; by whom is asked only if somebody wants to know.
     aside: Vec<NodeId>,
+    /// How many pods may still be taken off their nodes.
+    moves: usize,
 }
 
 impl Search<'_> {
@@ -145,7 +162,14 @@ impl Search<'_> {
             pod: pod.clone(),
             at,
         });
-        let lower = lower.collect();
+        let lower: Vec<_> = lower.collect();
+        if !self.filters.sums_suffice() {
+            let Some(left) = self.moves.checked_sub(lower.len()) else {
+                let why = "node(s) not tried: too many pods would have to be moved to see whether it helps";
+                return self.refused(Rejection::new(RejectionKind::Unschedulable, why));
+            };
+            self.moves = left;
+        }
         let budgets = (self.budgets).get_or_init(|| Budgets::read(cx.objects()));
         let chosen = if self.filters.sums_suffice() {
             let mut ground = Sums::new(&cx, &self.filters, self.state, self.pod, node);

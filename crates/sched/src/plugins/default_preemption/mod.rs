@@ -22,7 +22,7 @@ use std::time::Duration;
 
 pub use self::args::{PreemptionArgs, PreemptionArgsError};
 pub use self::cost::PreemptionCost;
-use self::dry_run::{Candidate, Found};
+use self::dry_run::{Candidate, Extent, Found};
 use self::leave::Everybody;
 pub use self::leave::{EvictionLeave, Leave};
 use crate::context::Cycle;
@@ -42,10 +42,17 @@ use crate::status::{PluginError, PluginName, Rejection, RejectionKind, Status, V
 /// Name of the plugin.
 pub const DEFAULT_PREEMPTION: PluginName = "DefaultPreemption";
 
+/// How many pods one search may take off their nodes and put back, where sums don't say what comes of it. kube-scheduler
+/// has no such limit. A cycle is nobody else's, and this many take some tens of milliseconds; the next one begins
+/// elsewhere.
+const MOVES: usize = 100_000;
+
 /// Preemption by priority.
 #[derive(Debug)]
 pub struct DefaultPreemption {
     args: PreemptionArgs,
+    /// See [`MOVES`].
+    moves: usize,
     leave: Arc<dyn EvictionLeave>,
     /// The pods whose evictions are under way.
     evicting: Mutex<HashSet<PodUid>>,
@@ -56,6 +63,7 @@ impl DefaultPreemption {
     pub fn new(args: PreemptionArgs) -> Self {
         Self {
             args,
+            moves: MOVES,
             leave: Arc::new(Everybody),
             evicting: Mutex::default(),
         }
@@ -65,6 +73,11 @@ impl DefaultPreemption {
     #[must_use]
     pub fn with_leave(self, leave: Arc<dyn EvictionLeave>) -> Self {
         Self { leave, ..self }
+    }
+
+    #[cfg(test)]
+    fn with_moves(self, moves: usize) -> Self {
+        Self { moves, ..self }
     }
 
     fn evicting(&self) -> MutexGuard<'_, HashSet<PodUid>> {
@@ -90,12 +103,16 @@ impl DefaultPreemption {
         let expected = expected.and_then(|node| cx.nodes().id(node));
         let expected = expected.and_then(|id| nodes.iter().position(|node| *node == id));
         let offset = expected.unwrap_or_else(|| cycle.pick(nodes.len()));
-        let enough = self.args.candidates(nodes.len());
+        let extent = Extent {
+            offset,
+            enough: self.args.candidates(nodes.len()),
+            moves: self.moves,
+        };
         let Found {
             candidates,
             mut statuses,
             errors,
-        } = dry_run::search(cycle, state, pod, &nodes, offset, enough);
+        } = dry_run::search(cycle, state, pod, &nodes, extent);
         // The first of the cheapest.
         let cheapest = candidates
             .into_iter()

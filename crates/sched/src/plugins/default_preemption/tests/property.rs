@@ -13,7 +13,7 @@ use crate::cycle::{Diagnosis, NodeStatuses, Search, SearchSize, choose};
 use crate::names::NodeName;
 use crate::objects::Stored as _;
 use crate::plugin::{Nomination, PostFilter as _, PreFiltered};
-use crate::plugins::default_preemption::dry_run::{potential_nodes, search};
+use crate::plugins::default_preemption::dry_run::{Extent, potential_nodes, search};
 use crate::plugins::default_preemption::{DefaultPreemption, PreemptionArgs};
 use crate::plugins::stock_profile;
 use crate::pod_info::PodInfo;
@@ -23,6 +23,14 @@ use crate::status::Status;
 use crate::test_objects::{NeverBinds, PodBuilder, node, pod, pods_with, selecting};
 use crate::test_plugins::Fake;
 use crate::tie::SeededTies;
+
+fn from_the_first(enough: usize) -> Extent {
+    Extent {
+        offset: 0,
+        enough,
+        moves: usize::MAX,
+    }
+}
 
 const NODES: usize = 4;
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -291,7 +299,13 @@ fn one_that_breaks_no_budget_is_looked_for_beyond_the_number() {
         let mut cycle = Cycle::new(&profile, &mut table, quiet.around());
         let state = prepared(&cycle, &profile, &cluster.preemptor);
         let ids = cycle.context().nodes().ids().to_vec();
-        let search = search(&mut cycle, &state, &cluster.preemptor, &ids, 0, enough);
+        let search = search(
+            &mut cycle,
+            &state,
+            &cluster.preemptor,
+            &ids,
+            from_the_first(enough),
+        );
         let names: Vec<_> = search
             .candidates
             .iter()
@@ -328,7 +342,13 @@ fn where_no_candidate_is_wanted_other_nodes_are_counted() {
     let mut cycle = Cycle::new(&profile, &mut table, quiet.around());
     let state = prepared(&cycle, &profile, &cluster.preemptor);
     let ids = cycle.context().nodes().ids().to_vec();
-    let found = search(&mut cycle, &state, &cluster.preemptor, &ids, 0, 0);
+    let found = search(
+        &mut cycle,
+        &state,
+        &cluster.preemptor,
+        &ids,
+        from_the_first(0),
+    );
     assert!(found.candidates.is_empty());
     let report = Diagnosis {
         statuses: found.statuses,
@@ -381,7 +401,7 @@ proptest! {
             Ok((node, victims, _)) => {
                 prop_assert_eq!(said.nomination, Nomination::Set(node.clone()));
                 let id = cycle.context().nodes().id(&node).unwrap();
-                let found = search(&mut cycle, &state, &cluster.preemptor, &[id], 0, 1);
+                let found = search(&mut cycle, &state, &cluster.preemptor, &[id], from_the_first(1));
                 let found: Vec<_> = found.candidates[0].victims.iter().map(|pod| pod.key.name.to_string()).collect();
                 prop_assert_eq!(&found, &victims);
                 let evicted = state.take_effects().evict;

@@ -1,8 +1,12 @@
 //! Each rule of who is evicted for whom, and each text.
 
+use std::sync::Arc;
+
 use super::{Harbour, Outcome, budget, heir};
 use crate::plugin::Nomination;
-use crate::test_objects::{node, pod, uid};
+use crate::plugins::{DefaultPreemption, stock_profile_with};
+use crate::scheduler::{Scheduler, SchedulerConfig};
+use crate::test_objects::{NeverBinds, node, pod, uid};
 
 #[test]
 fn room_is_made_by_the_cheapest_victims() {
@@ -283,4 +287,30 @@ fn what_preemption_reads_of_a_pod_on_a_node_is_its_newest_version() {
         .find(|pod| pod.uid == uid("b"))
         .unwrap();
     assert_eq!(b.disruption, crate::disruption::Disruption::Preemption);
+}
+
+/// Where a port is what keeps the pod away, its pods have to leave to see whether it helps.
+#[test]
+fn a_search_moves_so_many_pods_and_no_more() {
+    for (moves, tried) in [(6, 3), (5, 2), (1, 0)] {
+        let preemption = DefaultPreemption::default().with_moves(moves);
+        let profile = stock_profile_with("test", Arc::new(NeverBinds), preemption);
+        let profiles = [profile.build().unwrap()];
+        let scheduler = Scheduler::new(profiles, SchedulerConfig::default()).unwrap();
+        let mut harbour = Harbour(scheduler).nodes(&["n1", "n2", "n3"]);
+        for on in ["n1", "n2", "n3"] {
+            let keeper = pod(&format!("keeper-{on}")).on(on).priority(11);
+            harbour.add(keeper.host_port("", "TCP", 80));
+            for name in ["a", "b"] {
+                harbour.runs(&format!("{name}-{on}"), on, "1", 1, 7);
+            }
+        }
+        let outcome = harbour.tries(heir("1").host_port("", "TCP", 80));
+        let why = outcome.why.unwrap();
+        let left = 3 - tried;
+        let not_tried = format!("{left} node(s) not tried: too many pods would have to be moved");
+        assert_eq!(why.contains(&not_tried), left > 0, "{moves}: {why}");
+        let refused = format!("{tried} node(s) didn't have free ports");
+        assert_eq!(why.contains(&refused), tried > 0, "{moves}: {why}");
+    }
 }
