@@ -106,12 +106,28 @@ func newWorld(objects []runtime.Object, cfg *config.KubeSchedulerConfiguration, 
 	w.scheduler = made
 	w.watchAll()
 	w.informers.Start(ctx.Done())
-	w.informers.WaitForCacheSync(ctx.Done())
+	synced := w.informers.WaitForCacheSync(ctx.Done())
 	if err := made.WaitForHandlersSync(ctx); err != nil {
 		stop()
 		return nil, err
 	}
+	// A fake clientset keeps to itself what happens after an informer has listed and before it watches.
+	if err := w.await(func() bool { return w.watched() >= len(synced) }); err != nil {
+		stop()
+		return nil, err
+	}
 	return w, nil
+}
+
+// How many kinds somebody watches, or has watched.
+func (w *world) watched() int {
+	kinds := map[schema.GroupVersionResource]bool{}
+	for _, action := range w.client.Actions() {
+		if action.GetVerb() == "watch" {
+			kinds[action.GetResource()] = true
+		}
+	}
+	return len(kinds)
 }
 
 // Kinds that are watched whether or not a plugin asks for them: what happens to an object right after its kind is watched for
