@@ -144,6 +144,8 @@ connect() {
 	for name in east west; do
 		KUBECONFIG=$configs/source:$configs/$name "$plugin" connect --source kind-pilotage-source \
 			--target "kind-pilotage-$name" --name "$name" --namespace "$1" --rights "$rights"
+		# Its Target is connected a moment before it is made.
+		of source wait "node/admiralty-$1-$name" --for create --timeout 60s >/dev/null
 		of source wait "node/admiralty-$1-$name" --for condition=Ready --timeout 60s >/dev/null
 		say "$name is connected for the namespace $1"
 	done
