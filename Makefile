@@ -211,7 +211,7 @@ kind-node: ## Build a node image for kind where no registry can be reached, and 
 
 .PHONY: e2e-kind
 e2e-kind: image ## Try image and chart on three clusters of kind, with all scenarios (KIND_NODE_IMAGE=NAME KEEP=1)
-	@e2e/tools/build.sh kubernetes kind helm
+	@e2e/tools/build.sh kubernetes kind helm metrics-server
 	@$(CARGO) build $(ALL) --bins
 	@KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' KIND_NODE_IMAGE_WEST='$(KIND_NODE_IMAGE_WEST)' KEEP='$(KEEP)' CHART='$(CHART)' \
 	  e2e/kind/run.sh

@@ -90,10 +90,21 @@ for name in "${clusters[@]}"; do
 	of "$name" wait serviceaccount/default --for create --timeout 60s >/dev/null
 	say "$name is up and has the image: $(once "$name" version Succeeded --version)"
 	runs[$name]=$(of "$name" get --raw /version | sed -n 's/.*"gitVersion": *"\([^"]*\)".*/\1/p')
-	kubelet=$(of "$name" get nodes --output 'jsonpath={.items[0].status.nodeInfo.kubeletVersion}')
+	# A kept source has virtual nodes, too.
+	kubelet=$(of "$name" get nodes --selector node-role.kubernetes.io/control-plane --output 'jsonpath={.items[0].status.nodeInfo.kubeletVersion}')
 	[ "$kubelet" = "${runs[$name]}" ] || fail "the API server of $name is ${runs[$name]:-unknown}, its kubelet $kubelet"
 	say "$name runs Kubernetes $kubelet"
 done
+# kind brings no metrics-server. It tells nothing before it has looked twice, so it is waited for below.
+metrics=pilotage-metrics-server:local
+tar --create --dereference --directory "$root/target/tools" metrics-server |
+	docker import --change 'ENTRYPOINT ["/metrics-server"]' - "$metrics" >/dev/null
+for name in "${clusters[@]}"; do
+	kind load docker-image --quiet --name "pilotage-$name" "$metrics"
+	of "$name" apply --filename "$root/crates/testkit/src/plane/metrics-server.yaml" \
+		--filename "$root/e2e/kind/metrics-server.yaml" >/dev/null
+done
+
 # Clusters that an earlier run has left keep their nodes.
 [ -z "${KIND_NODE_IMAGE_WEST:-}" ] || [ "${runs[west]}" != "${runs[source]}" ] ||
 	fail "west has the version of the source; if it is left from an earlier run: e2e/kind/run.sh down"
@@ -140,17 +151,26 @@ case $(uname -m) in aarch64 | arm64) arch=arm64 ;; *) arch=amd64 ;; esac
 ln -sf "$root/target/dist/$arch/pilotage" "$plugin"
 # connect NAMESPACE: lets pods of that namespace into both targets.
 connect() {
-	local name
+	local name node
 	for name in east west; do
 		KUBECONFIG=$configs/source:$configs/$name "$plugin" connect --source kind-pilotage-source \
 			--target "kind-pilotage-$name" --name "$name" --namespace "$1" --rights "$rights"
+		node=$(of source --namespace "$1" get target "$name" --output 'jsonpath={.status.node}')
 		# Its Target is connected a moment before it is made.
-		of source wait "node/admiralty-$1-$name" --for create --timeout 60s >/dev/null
-		of source wait "node/admiralty-$1-$name" --for condition=Ready --timeout 60s >/dev/null
+		of source wait "node/$node" --for create --timeout 60s >/dev/null
+		of source wait "node/$node" --for condition=Ready --timeout 60s >/dev/null
 		say "$name is connected for the namespace $1"
 	done
 }
 connect default
+
+for name in "${clusters[@]}"; do
+	# Before it is there, an API server that asks for its Service may reach who knows whom, and goes on asking there.
+	of "$name" --namespace kube-system rollout status deployment/metrics-server --timeout 180s >/dev/null
+	of "$name" apply --filename "$root/e2e/kind/metrics-api.yaml" >/dev/null
+	of "$name" wait apiservice/v1beta1.metrics.k8s.io --for condition=Available --timeout 180s >/dev/null
+	say "$name has a metrics-server"
+done
 
 rm -rf "$configs/scenarios" "$configs/scenarios.log"
 mkdir "$configs/scenarios"
