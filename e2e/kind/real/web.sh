@@ -40,7 +40,7 @@ in_target "$target" wait service/web --for=create --timeout="$LIMIT"
 reads() {
   local client=$1 page=$2
   in_target "$target" run "$client" --image="$IMAGE" --restart=Never --command -- \
-    sh -c "until wget -q -T 5 -O - http://web/index.html | grep '^$page\$'; do sleep 0.5; done"
+    sh -c "until timeout 5 wget -q -O - http://web/index.html | grep '^$page\$'; do sleep 0.5; done"
   in_target "$target" wait "pod/$client" --for=jsonpath='{.status.phase}'=Succeeded --timeout="$LIMIT" ||
     fail "nobody in $target reads '$page'"
   in_target "$target" delete pod "$client" --timeout="$LIMIT"
