@@ -42,9 +42,9 @@ use crate::status::{PluginError, PluginName, Rejection, RejectionKind, Status, V
 /// Name of the plugin.
 pub const DEFAULT_PREEMPTION: PluginName = "DefaultPreemption";
 
-/// How many pods one search may take off their nodes and put back, where sums don't say what comes of it. kube-scheduler
-/// has no such limit. A cycle is nobody else's, and this many take some tens of milliseconds; the next one begins
-/// elsewhere.
+/// How many pods one search may take off their nodes and put back, where sums don't say what comes of it.
+/// kube-scheduler has no such limit. A cycle is nobody else's, and this many take some tens of milliseconds; the next
+/// one begins elsewhere.
 const MOVES: usize = 100_000;
 
 /// Preemption by priority.
