@@ -39,7 +39,7 @@ pub(crate) async fn delete<K: Resource<DynamicType = ()>>(
 
 /// The right to renew a token goes, as far as it is there and one may look. Whether it was there.
 pub(crate) async fn renewal(target: &Cluster, connection: &Connection) -> Result<bool, Error> {
-    let (place, name) = (Some(connection.place()), connection.token_name());
+    let (place, name) = (connection.place(), connection.token_name());
     let binding = if_any::<RoleBinding>(target, place, &name).await?;
     let role = if_any::<Role>(target, place, &name).await?;
     if binding || role {
@@ -58,11 +58,11 @@ pub(crate) async fn renewal_needs(
     for (resource, there) in [
         (
             "rolebindings",
-            sees::<RoleBinding>(target, place, &name).await?,
+            seen::<RoleBinding>(target, place, &name).await?,
         ),
-        ("roles", sees::<Role>(target, place, &name).await?),
+        ("roles", seen::<Role>(target, place, &name).await?),
     ] {
-        needs.extend(there.then(|| Need {
+        needs.extend((there == Some(true)).then(|| Need {
             group: RBAC,
             resource,
             verb: "delete",
@@ -72,26 +72,32 @@ pub(crate) async fn renewal_needs(
     Ok(needs)
 }
 
-/// Whether an object of ours is there, and one may look.
-async fn sees<K: Resource<DynamicType = ()>>(
+/// Whether an object of ours is there; `None`: one may not look.
+async fn seen<K: Resource<DynamicType = ()>>(
     cluster: &Cluster,
     namespace: &str,
     name: &str,
-) -> Result<bool, Error> {
+) -> Result<Option<bool>, Error> {
     match taken::ours::<K>(cluster, Some(namespace), name).await {
-        Err(Error::Read { source, .. }) if source.kind() == Failure::Forbidden => Ok(false),
-        Err(Error::Taken { .. }) => Ok(false),
-        there => Ok(there?.is_some()),
+        Err(Error::Read { source, .. }) if source.kind() == Failure::Forbidden => Ok(None),
+        // It is somebody else's, and was none of this connection's.
+        Err(Error::Taken { .. }) => Ok(Some(false)),
+        there => Ok(Some(there?.is_some())),
     }
 }
 
 async fn if_any<K: Resource<DynamicType = ()>>(
     cluster: &Cluster,
-    namespace: Option<&str>,
+    namespace: &str,
     name: &str,
 ) -> Result<bool, Error> {
-    match taken::ours::<K>(cluster, namespace, name).await {
-        Err(Error::Read { source, .. }) if source.kind() == Failure::Forbidden => {
+    match seen::<K>(cluster, namespace, name)
+        .await
+        .map_err(Error::midway)?
+    {
+        Some(true) => delete::<K>(cluster, Some(namespace), name).await,
+        Some(false) => Ok(false),
+        None => {
             progress(&format!(
                 "warning: target: {} {name}, by which a source renews its token, may be there still: you may not \
                  read it",
@@ -99,11 +105,5 @@ async fn if_any<K: Resource<DynamicType = ()>>(
             ));
             Ok(false)
         }
-        // It is somebody else's, and was none of this connection's.
-        Err(Error::Taken { .. }) => Ok(false),
-        there => match there.map_err(Error::midway)? {
-            Some(_) => delete::<K>(cluster, namespace, name).await,
-            None => Ok(false),
-        },
     }
 }
