@@ -204,10 +204,23 @@ fn cluster() -> impl Strategy<Value = (Cluster, PreemptionArgs, u64)> {
                     }
                     .object()
                 });
-            let pods = pods.iter().enumerate();
-            let pods =
-                pods.map(|(at, drawn)| drawn.build(&format!("p{at}")).on(&name(drawn.node)).info());
-            let expected = expected.iter().enumerate().map(|(at, drawn)| {
+            // One that is going isn't counted by a spread, yet taken off the sum when it leaves: so it is in
+            // kube-scheduler, and not in a cluster made anew.
+            let uncounted = |other: &Drawn| {
+                let spreads = matches!(preemptor.wish, Some(Wish::Spread));
+                spreads && other.deleting && other.app == Some(true)
+            };
+            let all = pods.iter().filter(|pod| !uncounted(pod)).enumerate();
+            let placed =
+                all.map(|(at, drawn)| drawn.build(&format!("p{at}")).on(&name(drawn.node)).info());
+            // Where no pod keeps the preemptor away, nobody asks those that are only expected: so it is in
+            // kube-scheduler, too. If all that do are victims, that shows in a cluster made anew alone.
+            let away = |pod: &Drawn| matches!(pod.wish, Some(Wish::Away));
+            let seen = pods
+                .iter()
+                .any(|pod| away(pod) && pod.priority >= preemptor.priority);
+            let expected = expected.iter().filter(|pod| seen || !away(pod)).enumerate();
+            let expected = expected.map(|(at, drawn)| {
                 let pod = drawn.build(&format!("e{at}")).info();
                 (pod, NodeName::from(name(drawn.node)))
             });
@@ -223,7 +236,7 @@ fn cluster() -> impl Strategy<Value = (Cluster, PreemptionArgs, u64)> {
             };
             let cluster = Cluster {
                 nodes: nodes.collect(),
-                pods: pods.collect(),
+                pods: placed.collect(),
                 expected: expected.collect(),
                 budgets: budgets.collect(),
                 preemptor: built.info(),
