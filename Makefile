@@ -129,7 +129,7 @@ bench-streams: tools-clusters ## Show that memory stays flat under many streams 
 	@$(CARGO) build $(ALL) --release --bin pilotage --bin e2e
 	@$(RELEASE)/e2e bench-streams $(ARGS)
 
-# Properties of what reads other people's words are in modules named fuzz. Each round begins with other seeds; what failed once
+# Properties of what reads other people's words are in modules named fuzz. Each round begins with another seed; what failed once
 # is in proptest-regressions, beside the code, and is tried first by every run of the tests: keep it in git.
 .PHONY: fuzz
 fuzz: ## Try every reader of foreign words for so long, with new cases each round (MINUTES=10 CASES=1000)
@@ -137,7 +137,8 @@ fuzz: ## Try every reader of foreign words for so long, with new cases each roun
 	@end=$$((SECONDS + 60 * $(or $(MINUTES),10))); round=0; \
 	while [ $$SECONDS -lt $$end ]; do \
 	  round=$$((round + 1)); \
-	  PROPTEST_CASES=$(or $(CASES),1000) $(CARGO) test $(ALL) --lib --tests --no-fail-fast --quiet fuzz:: > $(FUZZ_LOG) 2>&1 \
+	  PROPTEST_RNG_SEED=$$SRANDOM PROPTEST_CASES=$(or $(CASES),1000) \
+	    $(CARGO) test $(ALL) --lib --tests --no-fail-fast --quiet fuzz:: > $(FUZZ_LOG) 2>&1 \
 	    || { grep -v '^$$\|^running 0\|^test result: ok' $(FUZZ_LOG); exit 1; }; \
 	  echo "round $$round: $$(grep -o '[0-9]* passed' $(FUZZ_LOG) | awk '{ n += $$1 } END { print n }') properties held"; \
 	done

@@ -1,14 +1,12 @@
-//! How cases are run: how many there are, from which seed, and how long one may take.
+//! How cases are run: how many there are, and how long one may take.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 use rustix::time::{ClockId, clock_gettime};
 
 /// How many cases each property has in every run of the tests: few, since there are many properties.
 const CASES: u32 = 32;
-const SEED: u64 = 1;
 
 /// How much processor time a case may take. It is far more than any needs in a debug build, and far less than what a
 /// text of 200 kB costs an algorithm that is worse than linear.
@@ -25,12 +23,6 @@ pub fn config() -> ProptestConfig {
     ProptestConfig {
         cases: if asked { default.cases } else { CASES },
         max_shrink_time: u32::try_from(SHRINKING.as_millis()).unwrap_or(u32::MAX),
-        // The same cases in each run of the tests; `make fuzz` looks for others.
-        rng_seed: if asked {
-            default.rng_seed
-        } else {
-            RngSeed::Fixed(SEED)
-        },
         ..default
     }
 }
