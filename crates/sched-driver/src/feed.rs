@@ -3,6 +3,7 @@
 //! Owns restarts, back-off, word of the first complete list, and objects that can't be read or taken in.
 //! Knows no scheduler; what the objects are for is the sink's business.
 
+mod again;
 mod intake;
 mod lean;
 mod relist;
@@ -26,7 +27,6 @@ use tokio_util::sync::CancellationToken;
 
 use intake::{Fields, Lean, LeanPods, Reading, bare};
 use relist::{Change, Relist, Tracked};
-use share::Sharing;
 pub(crate) use told::told;
 pub use told::{PodNews, Pods};
 
@@ -58,7 +58,12 @@ pub(crate) async fn pods(
 ) {
     let config = watcher::Config::default().fields(LIVING_PODS);
     let open = || open_lean::<Pod, LeanPods>(&client, config.clone());
-    follow("pods", open, Sharing::new(sink), synced, token).await;
+    let shared = again::Shared::new(sink);
+    let again = again::read(client.clone(), shared.clone());
+    tokio::select! {
+        () = follow("pods", open, shared, synced, token) => {}
+        never = again => match never {},
+    }
 }
 
 /// Follows all nodes until `token` is cancelled; `prepare` makes of each what the scheduler is shown.
@@ -222,6 +227,13 @@ async fn follow<K, S>(
     }
 }
 
+/// Hands an object on, and says so if that panics.
+fn hand<K>(sink: &mut impl Sink<K>, object: &Arc<K>) {
+    if let Err(panic) = caught(|| sink.applied(object)) {
+        sink.panicked(object, &panic);
+    }
+}
+
 /// Hands the changes that an event means to the sink; whether the set is complete now.
 fn take<K: Resource>(
     what: &'static str,
@@ -233,10 +245,7 @@ fn take<K: Resource>(
     for change in relist.on(event) {
         match change {
             Change::Applied(Guarded(Ok(object))) => {
-                let object = Arc::new(object);
-                if let Err(panic) = caught(|| sink.applied(&object)) {
-                    sink.panicked(&object, &panic);
-                }
+                hand(sink, &Arc::new(object));
             }
             Change::Applied(Guarded(Err(invalid))) => {
                 // What was known of it stays in force; the others are none the worse.

@@ -29,6 +29,12 @@ pub(super) trait Reading<K> {
 #[derive(Clone, Debug)]
 pub(super) struct Lean<K, R>(Guarded<K>, PhantomData<R>);
 
+impl<K, R> Lean<K, R> {
+    pub(super) fn into_inner(self) -> Guarded<K> {
+        self.0
+    }
+}
+
 impl<'de, K, R: Reading<K>> Deserialize<'de> for Lean<K, R> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use pilotage_runtime::caught::caught;
 use tokio_util::sync::CancellationToken;
 
-use super::Sink;
+use super::{Sink, hand};
 
 /// Where a driver learns of pods.
 pub enum Pods {
@@ -50,11 +50,7 @@ pub(crate) async fn told(
     let mut synced = Some(synced);
     while let Some(Some(news)) = token.run_until_cancelled(news.next()).await {
         match news {
-            PodNews::Applied(pod) => {
-                if let Err(panic) = caught(|| sink.applied(&pod)) {
-                    sink.panicked(&pod, &panic);
-                }
-            }
+            PodNews::Applied(pod) => hand(&mut sink, &pod),
             PodNews::Gone(pod) => {
                 let meta = &pod.metadata;
                 let text = |of: &Option<String>| of.as_deref().unwrap_or_default().to_owned();
