@@ -132,6 +132,11 @@ impl Scheduler {
     fn pod_without_node(&mut self, pod: &Arc<PodInfo>, now: Moment) -> PodChange {
         let old = self.pending.insert(pod.uid.clone(), pod.clone());
         if self.binding.contains_key(&pod.uid) || self.cache.is_assumed(&pod.uid) {
+            if pod.deleting {
+                // It may have a finalizer: then it isn't gone for long, and will never run.
+                self.waiting
+                    .reject_all(&pod.uid, "pod began to be deleted while it waited");
+            }
             // It has its node already, as far as we are concerned; a failed binding takes the newest version.
             return PodChange::Trying;
         }

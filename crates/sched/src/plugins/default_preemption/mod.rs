@@ -185,6 +185,9 @@ impl PostFilter for DefaultPreemption {
         };
         let seconds = victims.iter().map(|victim| victim.grace_seconds).max();
         let grace = Duration::from_secs(seconds.unwrap_or_default().into());
+        // Those that are going already need no eviction.
+        let staying = victims.iter().filter(|victim| !victim.deleting);
+        let evicted = staying.map(|victim| victim.uid.clone()).collect::<Vec<_>>();
         match self.leave.take(pod, &cost, grace) {
             Leave::Evict => {}
             Leave::Offer => {
@@ -196,12 +199,11 @@ impl PostFilter for DefaultPreemption {
                 state.request(|effects| effects.offer_room(offer));
                 return PostFiltered::nominate(node);
             }
+            // To wait for those needs no leave.
+            Leave::Refuse if evicted.is_empty() => {}
             Leave::Refuse => return no_help(Nomination::Clear, "not allowed at this cost."),
         }
-        // Those that are going already need no eviction.
-        let victims = victims.iter().filter(|victim| !victim.deleting);
-        let victims = victims.map(|victim| victim.uid.clone()).collect::<Vec<_>>();
-        if !victims.is_empty() {
+        if !evicted.is_empty() {
             let cx = cycle.context();
             state.request(|effects| {
                 // They may not fit there any more, and find another place sooner if they needn't wait.
@@ -210,7 +212,7 @@ impl PostFilter for DefaultPreemption {
                     effects.clear_nomination(other.uid.clone());
                 }
                 effects.evict(Eviction {
-                    victims,
+                    victims: evicted,
                     preemptor: pod.uid.clone(),
                     plugin: DEFAULT_PREEMPTION,
                 });

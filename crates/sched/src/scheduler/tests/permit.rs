@@ -11,10 +11,11 @@ use crate::names::NodeName;
 use crate::plugin::PermitDecision;
 use crate::plugins::stock_profile;
 use crate::queue::Place;
-use crate::scheduler::{Aftermath, Assumed, Rechecked, Scheduler};
+use crate::scheduler::{Aftermath, Assumed, Attempt, Rechecked, Scheduler};
 use crate::status::{Code, Reason, Status};
 use crate::test_objects::{NeverBinds, node, pod, pods_with, selecting, uid};
 use crate::test_plugins::{Fake, Log, profile, taken};
+use crate::tie::FirstOfEquals;
 use crate::waiting::PermitState;
 
 /// A scheduler with one pod held by `Tug` for a minute and by `Pilot` for half of one.
@@ -126,6 +127,19 @@ fn a_waiting_pod_that_goes_or_is_bound_elsewhere_is_rejected() {
         );
         assert_eq!(cpu_taken(&mut scheduler, "n"), 0);
     }
+}
+
+#[test]
+fn a_waiting_pod_that_begins_to_be_deleted_leaves_its_room() {
+    let (mut scheduler, placed) = held(&Log::default());
+    add(&mut scheduler, pod("p").request("cpu", "1").deleting());
+    assert_eq!(scheduler.take_resolved(), [uid("p")]);
+    let status = scheduler.start_binding(&uid("p")).unwrap_err();
+    scheduler.binding_failed(placed, status, at(1));
+    assert_eq!(cpu_taken(&mut scheduler, "n"), 0);
+    scheduler.activate(&uid("p"));
+    let attempt = scheduler.schedule_next(at(1), &mut FirstOfEquals);
+    assert!(matches!(attempt, Some(Attempt::Skipped(_))), "{attempt:?}");
 }
 
 #[test]

@@ -146,6 +146,34 @@ fn who_is_refused_leave_expects_nothing() {
     );
 }
 
+/// Leave is used by then.
+#[test]
+fn who_waits_for_one_that_is_going_anyway_needs_no_leave() {
+    let (mut harbour, says) = with_leave();
+    let on = |name| pod(name).on("n").request("cpu", "2").priority(1).started(7);
+    harbour.add(on("slow").deleting());
+    harbour.add(on("quick"));
+    harbour.add(heir("4"));
+    *says.0.lock().unwrap() = Leave::Evict;
+    let failure = harbour.fails(0);
+    assert_eq!(harbour.outcome(&failure).victims, ["quick"]);
+    *says.0.lock().unwrap() = Leave::Refuse;
+    harbour.0.pod_deleted(&uid("quick"), at(0));
+    harbour.0.activate(&uid("heir"));
+    let failure = harbour.fails(0);
+    assert_eq!(
+        failure.room,
+        Room::Awaited("n".into()),
+        "{}",
+        failure.message()
+    );
+    assert!(harbour.asked().is_empty());
+    harbour.0.pod_deleted(&uid("slow"), at(0));
+    harbour.0.activate(&uid("heir"));
+    let attempt = harbour.0.schedule_next(at(0), &mut FirstOfEquals);
+    assert!(matches!(attempt, Some(Attempt::Assumed(_))), "{attempt:?}");
+}
+
 /// A full node of four, and two preemptors, each of which needs the room of one.
 fn crowded(priorities: [i32; 2]) -> (Harbour, Arc<Says>) {
     let (mut harbour, says) = with_leave();
