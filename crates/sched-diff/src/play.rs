@@ -10,7 +10,7 @@ use serde_json::Value;
 pub(crate) use self::aftermath::preempted;
 use crate::case::{Case, Step};
 use crate::compare::{
-    Aspect, Difference, compare, compare_choice, compare_gate, compare_message, compare_preemption,
+    Difference, compare, compare_choice, compare_gate, compare_message, compare_preemption,
     compare_report,
 };
 use crate::explained::{Explanation, Scene, explain};
@@ -184,18 +184,10 @@ impl Game<'_, '_> {
             Some(node) => Some(node).filter(|node| !node.is_empty()),
         };
         let mut differences = self.compare(&ours, &theirs);
-        let gates = !object::list(pod, "/spec/schedulingGates").is_empty();
+        let gate = theirs.pre_enqueue.as_ref();
         match &outcome {
-            Outcome::Gated(refusal) => {
-                let theirs = theirs.pre_enqueue.as_ref();
-                if theirs.is_some() || !gates {
-                    differences.extend(compare_gate(Some(refusal), theirs));
-                }
-            }
-            _ if gates => {
-                let said = format!("{outcome:?}");
-                differences.push(Difference::new(Aspect::PreEnqueue, said, "a gate"));
-            }
+            Outcome::Gated(refusal) => differences.extend(compare_gate(Some(refusal), gate)),
+            _ if gate.is_some() => differences.extend(compare_gate(None, gate)),
             Outcome::Placed(node) => {
                 differences.extend(compare_choice(node, &theirs, nomination.as_ref()));
             }

@@ -109,7 +109,11 @@ impl Subject {
 
     fn attempt(&mut self, pod: &Value, ties: &mut dyn TieBreaker) -> Result<Outcome, SideError> {
         let mut pod = pod.clone();
-        if let Some((_, node)) = self.nominated.remove(&object::key(&pod)) {
+        if let Some((held, node)) = self.nominated.remove(&object::key(&pod)) {
+            if !object::list(&pod, "/spec/schedulingGates").is_empty() {
+                // Other gates instead of that one are no reason to be asked again.
+                self.delete(&held)?;
+            }
             // It stays nominated: what the watch shows is the same pod without its gate.
             pod["status"]["nominatedNodeName"] = node.into();
         }

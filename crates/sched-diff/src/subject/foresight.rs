@@ -1,5 +1,5 @@
-//! What preemption would do for a pod, as the oracle tells it: nothing is changed by asking. So our scheduler can play
-//! the oracle, and what a field changes can be seen.
+//! What gates and preemption would do for a pod, as the oracle tells it: nothing is changed by asking. So our scheduler
+//! can play the oracle, and what a field changes can be seen.
 
 use pilotage_sched::TieBreaker;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Outcome, Subject, Unplaced};
 use crate::object;
 use crate::side::{Side as _, SideError};
-use crate::verdict::{Candidate, Verdict};
+use crate::verdict::{Candidate, Refusal, Verdict};
 
 /// Begins with this node of those where room may be made.
 struct From {
@@ -51,8 +51,27 @@ impl Subject {
         Ok(told)
     }
 
-    /// Adds to a verdict what preemption does.
+    /// Why the pod isn't tried, if it has gates.
+    fn gate(&mut self, pod: &Value) -> Result<Option<Refusal>, SideError> {
+        let gates = object::list(pod, "/spec/schedulingGates");
+        if gates.is_empty() || object::node_of(pod).is_some() {
+            return Ok(None);
+        }
+        let expected = self.nominated.get(&object::key(pod)).cloned();
+        let outcome = self.attempt(pod, &mut From { at: 0, of: 0 })?;
+        self.delete(pod)?;
+        if let Some((pod, node)) = expected {
+            self.nominate(&pod, &node)?;
+        }
+        Ok(match outcome {
+            Outcome::Gated(refusal) => Some(refusal),
+            Outcome::Placed(_) | Outcome::Failed(_) => None,
+        })
+    }
+
+    /// Adds to a verdict who keeps the pod out of the queue, and what preemption does.
     pub(super) fn foresee(&mut self, pod: &Value, verdict: &mut Verdict) -> Result<(), SideError> {
+        verdict.pre_enqueue = self.gate(pod)?;
         let arguments = self.preemption.as_ref();
         verdict.limited = arguments.is_some_and(|arguments| !arguments.is_null());
         let nobody = verdict.error.is_some() || !verdict.best.is_empty();

@@ -19,14 +19,15 @@ type refusal struct {
 }
 
 type verdict struct {
-	Pod       string                      `json:"pod"`
-	PreFilter *refusal                    `json:"preFilter,omitempty"`
-	Nodes     []string                    `json:"nodes,omitempty"`
-	Filter    map[string]refusal          `json:"filter"`
-	Scores    map[string]map[string]int64 `json:"scores"`
-	Totals    map[string]int64            `json:"totals"`
-	Best      []string                    `json:"best"`
-	Message   string                      `json:"message,omitempty"`
+	Pod        string                      `json:"pod"`
+	PreEnqueue *refusal                    `json:"preEnqueue,omitempty"`
+	PreFilter  *refusal                    `json:"preFilter,omitempty"`
+	Nodes      []string                    `json:"nodes,omitempty"`
+	Filter     map[string]refusal          `json:"filter"`
+	Scores     map[string]map[string]int64 `json:"scores"`
+	Totals     map[string]int64            `json:"totals"`
+	Best       []string                    `json:"best"`
+	Message    string                      `json:"message,omitempty"`
 	// Empty where preemption takes a nomination away; absent where it leaves it as it is.
 	Nominated  *string              `json:"nominated,omitempty"`
 	Victims    []string             `json:"victims,omitempty"`
@@ -56,6 +57,7 @@ func (w *world) evaluate(pod *v1.Pod) (*verdict, error) {
 		Pod: pod.Namespace + "/" + pod.Name, Filter: map[string]refusal{}, Scores: map[string]map[string]int64{},
 		Totals: map[string]int64{}, Best: []string{},
 	}
+	told.PreEnqueue = w.gate(profile, pod)
 	feasible, err := w.filter(profile, snapshot, pod, told)
 	if err != nil {
 		return nil, err
@@ -64,6 +66,18 @@ func (w *world) evaluate(pod *v1.Pod) (*verdict, error) {
 		return told, nil
 	}
 	return told, w.report(profile, pod, told)
+}
+
+// Who keeps the pod out of the queue, as the queue asks; nil if nobody does.
+func (w *world) gate(profile framework.Framework, pod *v1.Pod) *refusal {
+	for _, plugin := range profile.PreEnqueuePlugins() {
+		if status := plugin.PreEnqueue(w.ctx, pod); !status.IsSuccess() {
+			said := refused(status)
+			said.Plugin = plugin.Name()
+			return &said
+		}
+	}
+	return nil
 }
 
 // Runs PreFilter, Filter and Score over all nodes; whether any node will do.
