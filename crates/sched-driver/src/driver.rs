@@ -54,7 +54,8 @@ pub struct DriverOptions {
     pub config: SchedulerConfig,
     /// This process, as events name it (`reportingInstance`).
     pub instance: String,
-    /// Asked before each attempt and each write.
+    /// Asked before each attempt, and before a binding, a status or an eviction is begun; what is told in events was
+    /// seen as leader.
     pub leadership: Leadership,
     /// Gets the gates "pods listed", "nodes listed" and one for each wanted kind, and the liveness check "scheduling
     /// loop".

@@ -12,9 +12,9 @@
 //!
 //! It knows pods, nodes and profiles of one cluster, and no protocol: what is special about proxy and
 //! candidate pods is in their plugins and edges. The lock is never held across an await; the loop sleeps
-//! until something changes or a time comes; leadership is asked for before each attempt and each write.
-//! A panic about one pod or node is told on it and stops nobody else, wherever it is: in a plugin, in the
-//! scheduler, in an observer, in a feed.
+//! until something changes or a time comes; leadership is asked for before each attempt, and before a
+//! binding, a status or an eviction is begun. A panic about one pod or node is told on it and stops nobody
+//! else, wherever it is: in a plugin, in the scheduler, in an observer, in a feed.
 
 // No sum may overflow, whoever gave the numbers.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
