@@ -13,46 +13,65 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::intake::{Lean, LeanPods};
-use super::share::{Key, Sharing};
-use super::{PAGE_LIMIT, RETRY, Sink};
+use super::share::{Key, Shares};
+use super::{PAGE_LIMIT, RETRY, Sink, hand};
 
-/// The sink of a watch of pods, and who waits for room in it.
+/// The sink of a watch of pods: it hands on no more of them than their share.
 pub(super) struct Shared<S> {
-    sharing: Mutex<Sharing<S>>,
+    sink: Mutex<(S, Shares)>,
+    /// Somebody may be wanted.
     room: Notify,
 }
 
 impl<S: Sink<Pod>> Shared<S> {
     pub(super) fn new(sink: S) -> Arc<Self> {
         Arc::new(Self {
-            sharing: Mutex::new(Sharing::new(sink)),
+            sink: Mutex::new((sink, Shares::default())),
             room: Notify::new(),
         })
     }
 
-    fn sharing(&self) -> MutexGuard<'_, Sharing<S>> {
-        self.sharing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, (S, Shares)> {
+        self.sink.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with(&self, change: impl FnOnce(&mut Sharing<S>) -> bool) {
-        let has_room = change(&mut self.sharing());
-        if has_room {
+    fn tell(&self, shares: &Shares) {
+        if shares.is_wanted() {
             self.room.notify_one();
+        }
+    }
+
+    /// Unless it has changed since: then the watch tells of it.
+    fn read_again(&self, pod: &Arc<Pod>) {
+        let mut guard = self.lock();
+        let (sink, shares) = &mut *guard;
+        if shares.is_outlined(pod) {
+            let pod = shares.fit(pod);
+            hand(sink, &pod);
         }
     }
 }
 
 impl<S: Sink<Pod>> Sink<Pod> for Arc<Shared<S>> {
     fn applied(&mut self, pod: &Arc<Pod>) {
-        self.with(|sharing| sharing.applied(pod));
+        let mut guard = self.lock();
+        let (sink, shares) = &mut *guard;
+        let pod = shares.fit(pod);
+        self.tell(shares);
+        hand(sink, &pod);
     }
 
     fn deleted(&mut self, namespace: &str, name: &str, uid: &str) {
-        self.with(|sharing| sharing.deleted(namespace, name, uid));
+        let mut guard = self.lock();
+        let (sink, shares) = &mut *guard;
+        shares.gone(namespace, name);
+        shares.call();
+        self.tell(shares);
+        sink.deleted(namespace, name, uid);
     }
 
     fn panicked(&mut self, pod: &Arc<Pod>, panic: &str) {
-        self.sharing().panicked(pod, panic);
+        self.lock().0.panicked(pod, panic);
     }
 }
 
@@ -61,17 +80,25 @@ pub(super) async fn read<S: Sink<Pod>>(client: Client, shared: Arc<Shared<S>>) -
     let mut failures = 0_u32;
     loop {
         // Not held while it is waited.
-        let wanted = shared.sharing().wanted();
+        let wanted = shared.lock().1.next_wanted();
         let Some(key) = wanted else {
             shared.room.notified().await;
             continue;
         };
-        let why = match caught_async(timeout(PAGE_LIMIT, get(&client, &key))).await {
-            Ok(Ok(Ok(found))) => {
+        let reading = async {
+            // What isn't there any more, or can't be read, the watch tells of.
+            let found = timeout(PAGE_LIMIT, get(&client, &key)).await;
+            found.map(|found| {
+                found.map(|found| {
+                    if let Some(Guarded(Ok(pod))) = found {
+                        shared.read_again(&Arc::new(pod));
+                    }
+                })
+            })
+        };
+        let why = match caught_async(reading).await {
+            Ok(Ok(Ok(()))) => {
                 failures = 0;
-                if let Some(Guarded(Ok(pod))) = found {
-                    shared.sharing().read_again(&Arc::new(pod));
-                }
                 continue;
             }
             Ok(Ok(Err(error))) => error.to_string(),
@@ -88,8 +115,8 @@ pub(super) async fn read<S: Sink<Pod>>(client: Client, shared: Arc<Shared<S>>) -
             ?delay,
             "a heavy pod can't be read, trying again"
         );
+        shared.lock().1.missed(&key);
         sleep(delay).await;
-        shared.sharing().missed(&key);
     }
 }
 
@@ -175,32 +202,32 @@ mod tests {
 
         let answers = [
             error(500, "InternalError"),
-            (200, pod("first", 1)),
-            error(404, "NotFound"),
+            (200, pod("second", 1)),
             (200, pod("third", 2)),
+            error(404, "NotFound"),
         ];
         let (client, asked) = server(&answers);
         let reading = tokio::spawn(read(client, shared.clone()));
-        tokio::time::sleep(Duration::from_mins(1)).await;
+        let wait = || tokio::time::sleep(Duration::from_mins(1));
+        wait().await;
         assert!(asked.lock().unwrap().is_empty(), "there is no room");
-        shared.deleted("crowd", "0", "0");
-        tokio::time::sleep(Duration::from_mins(1)).await;
-        let paths = |asked: &crate::test_server::Asked| {
-            let mut asked = asked.lock().unwrap();
-            let names = asked
+        for (gone, names) in [
+            ("0", &["first", "second"][..]),
+            ("1", &["third"]),
+            ("2", &["first"]),
+        ] {
+            shared.deleted("crowd", gone, gone);
+            wait().await;
+            let asked = std::mem::take(&mut *asked.lock().unwrap());
+            let paths = asked.iter().map(|(path, _)| path.as_str());
+            let wanted = names
                 .iter()
-                .map(|(path, _)| path.rsplit_once('/').unwrap().1.to_owned());
-            let names = names.collect::<Vec<_>>();
-            asked.clear();
-            names
-        };
-        assert_eq!(paths(&asked), ["first", "first"]);
-        shared.deleted("crowd", "1", "1");
-        tokio::time::sleep(Duration::from_mins(1)).await;
-        assert_eq!(paths(&asked), ["second", "third"]);
+                .map(|name| format!("GET /api/v1/namespaces/crowd/pods/{name}"));
+            assert!(paths.eq(wanted), "{asked:?}");
+        }
         assert!(!reading.is_finished());
         reading.abort();
         let later = told.0.lock().unwrap().split_off(3);
-        assert_eq!(later, ["end of 0", "whole first", "end of 1"]);
+        assert_eq!(later, ["end of 0", "whole second", "end of 1", "end of 2"]);
     }
 }

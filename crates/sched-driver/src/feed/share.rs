@@ -2,13 +2,12 @@
 //! outline: it isn't placed, and is told why; once there is room for it, it is asked for again. Of pods on nodes
 //! nothing is kept that could be much. Must not know what is done with pods, nor how they are read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use pilotage_runtime::weight;
 
-use super::{Sink, hand};
 use crate::outline;
 
 /// Lighter pods don't count: there may be as many as of any.
@@ -21,73 +20,28 @@ const OF_ALL: usize = 64 << 20;
 /// Namespace and name of a pod.
 pub(super) type Key = (String, String);
 
-/// Hands on no more of pods than their share.
-pub(super) struct Sharing<S> {
-    sink: S,
-    shares: Shares,
-}
-
-impl<S: Sink<Pod>> Sharing<S> {
-    pub(super) fn new(sink: S) -> Self {
-        Self {
-            sink,
-            shares: Shares::default(),
-        }
-    }
-
-    /// It came or changed; whether there may be room for another one now.
-    pub(super) fn applied(&mut self, pod: &Arc<Pod>) -> bool {
-        let before = self.shares.all;
-        let pod = self.shares.fit(pod);
-        hand(&mut self.sink, &pod);
-        self.shares.all < before
-    }
-
-    /// It went; whether there may be room for another one now.
-    pub(super) fn deleted(&mut self, namespace: &str, name: &str, uid: &str) -> bool {
-        let before = self.shares.all;
-        self.shares.gone(namespace, name);
-        self.sink.deleted(namespace, name, uid);
-        self.shares.all < before
-    }
-
-    pub(super) fn panicked(&mut self, pod: &Arc<Pod>, panic: &str) {
-        self.sink.panicked(pod, panic);
-    }
-
-    /// A pod that is kept in outline although there would be room for it, the one that has waited longest. It isn't
-    /// named again unless it is [missed](Self::missed), or changes.
-    pub(super) fn wanted(&mut self) -> Option<Key> {
-        self.shares.wanted()
-    }
-
-    /// A pod that was wanted, as it is now. If it has changed since, the watch tells of it.
-    pub(super) fn read_again(&mut self, pod: &Arc<Pod>) {
-        if self.shares.is_outlined(pod) {
-            self.applied(pod);
-        }
-    }
-
-    /// A pod that was wanted couldn't be read.
-    pub(super) fn missed(&mut self, key: &Key) {
-        if let Some(outlined) = self.shares.outlined.get_mut(key) {
-            outlined.is_asked_for = false;
-        }
-    }
+fn key(pod: &Pod) -> Key {
+    let meta = &pod.metadata;
+    let text = |of: &Option<String>| of.clone().unwrap_or_default();
+    (text(&meta.namespace), text(&meta.name))
 }
 
 /// What is kept of heavy pods.
 #[derive(Default)]
-struct Shares {
+pub(super) struct Shares {
     namespaces: HashMap<String, Share>,
     all: usize,
     /// Those of which there is too much.
     outlined: HashMap<Key, Outlined>,
-    /// The place of the next one among them.
+    /// Those of them that have no room yet, by namespace, in the order of their coming, with their weights.
+    waiting: HashMap<String, BTreeMap<u64, (String, usize)>>,
+    /// Those of them that have room, and have to be read.
+    wanted: VecDeque<Key>,
+    /// The place of the next one that waits.
     next: u64,
 }
 
-/// Those of one namespace.
+/// What one namespace has.
 #[derive(Default)]
 struct Share {
     pods: HashMap<String, usize>,
@@ -96,89 +50,166 @@ struct Share {
 
 /// A pod that is kept in outline.
 struct Outlined {
-    weight: usize,
+    uid: Option<String>,
     version: Option<String>,
     place: u64,
-    is_asked_for: bool,
-}
-
-fn key(pod: &Pod) -> Key {
-    let meta = &pod.metadata;
-    let text = |of: &Option<String>| of.clone().unwrap_or_default();
-    (text(&meta.namespace), text(&meta.name))
 }
 
 impl Shares {
     /// The pod, or its outline if there is no room for more of it.
-    fn fit(&mut self, pod: &Arc<Pod>) -> Arc<Pod> {
+    pub(super) fn fit(&mut self, pod: &Arc<Pod>) -> Arc<Pod> {
         let key = key(pod);
-        self.gone(&key.0, &key.1);
+        let before = self.outlined.get(&key);
+        let place = before
+            .filter(|it| it.uid == pod.metadata.uid)
+            .map(|it| it.place);
+        let had_room = self.gone(&key.0, &key.1);
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-        if node.is_some_and(|node| !node.is_empty()) {
-            return pod.clone();
+        let weight = match node {
+            Some(node) if !node.is_empty() => 0,
+            _ => weight::of(&**pod),
+        };
+        let kept = if weight <= LIGHT {
+            pod.clone()
+        } else if self.has_room(&key.0, weight) && (had_room || !self.waiting.contains_key(&key.0))
+        {
+            self.take(&key, weight);
+            pod.clone()
+        } else {
+            self.outline(key, pod, weight, place)
+        };
+        self.call();
+        kept
+    }
+
+    /// Nothing is kept of it any more; whether anything was.
+    pub(super) fn gone(&mut self, namespace: &str, name: &str) -> bool {
+        let key = (namespace.to_owned(), name.to_owned());
+        if let Some(outlined) = self.outlined.remove(&key)
+            && let Some(waiting) = self.waiting.get_mut(namespace)
+        {
+            waiting.remove(&outlined.place);
+            if waiting.is_empty() {
+                self.waiting.remove(namespace);
+            }
         }
-        let weight = weight::of(&**pod);
-        if weight <= LIGHT {
-            return pod.clone();
+        let Some(share) = self.namespaces.get_mut(namespace) else {
+            return false;
+        };
+        let weight = share.pods.remove(name);
+        share.weight = share.weight.saturating_sub(weight.unwrap_or_default());
+        self.all = self.all.saturating_sub(weight.unwrap_or_default());
+        if share.pods.is_empty() {
+            self.namespaces.remove(namespace);
         }
-        if !self.has_room(&key.0, weight) {
-            let outlined = Outlined {
-                weight,
-                version: pod.metadata.resource_version.clone(),
-                place: self.next,
-                is_asked_for: false,
+        weight.is_some()
+    }
+
+    /// Gives room to those who wait, as far as there is any: of each namespace to the first, and first to the one who
+    /// came first.
+    pub(super) fn call(&mut self) {
+        while self.all.saturating_add(LIGHT) <= OF_ALL {
+            let first = |(namespace, waiting): (&String, &BTreeMap<u64, (String, usize)>)| {
+                let (place, (name, weight)) = waiting.first_key_value()?;
+                let fits = self.has_room(namespace, *weight);
+                fits.then(|| (*place, *weight, (namespace.clone(), name.clone())))
             };
-            self.next = self.next.saturating_add(1);
-            self.outlined.insert(key, outlined);
-            let mut outline = Pod::clone(pod);
-            outline::fold(&mut outline);
-            return Arc::new(outline);
+            let called = self.waiting.iter().filter_map(first).min();
+            let Some((place, weight, key)) = called else {
+                return;
+            };
+            if let Some(waiting) = self.waiting.get_mut(&key.0) {
+                waiting.remove(&place);
+                if waiting.is_empty() {
+                    self.waiting.remove(&key.0);
+                }
+            }
+            // Nobody else gets it while it is read.
+            self.take(&key, weight);
+            self.wanted.push_back(key);
         }
-        let (namespace, name) = key;
-        let share = self.namespaces.entry(namespace).or_default();
-        share.pods.insert(name, weight);
+    }
+
+    /// The next pod that there is room for, and of which an outline is all that is kept.
+    pub(super) fn next_wanted(&mut self) -> Option<Key> {
+        loop {
+            let key = self.wanted.pop_front()?;
+            if self.outlined.contains_key(&key) && self.counts(&key) {
+                return Some(key);
+            }
+        }
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// Whether this very version of the pod is kept in outline.
+    pub(super) fn is_outlined(&self, pod: &Pod) -> bool {
+        let outlined = self.outlined.get(&key(pod));
+        outlined.is_some_and(|known| {
+            let meta = &pod.metadata;
+            (&known.uid, &known.version) == (&meta.uid, &meta.resource_version)
+        })
+    }
+
+    /// A pod that was wanted couldn't be read: others come first.
+    pub(super) fn missed(&mut self, key: &Key) {
+        let weight = self
+            .namespaces
+            .get(&key.0)
+            .and_then(|of| of.pods.get(&key.1));
+        let Some(weight) = weight.copied() else {
+            return;
+        };
+        let Some(mut outlined) = self.outlined.remove(key) else {
+            return;
+        };
+        self.gone(&key.0, &key.1);
+        outlined.place = self.place();
+        self.wait(key.clone(), weight, outlined);
+        self.call();
+    }
+
+    fn outline(&mut self, key: Key, pod: &Pod, weight: usize, place: Option<u64>) -> Arc<Pod> {
+        let outlined = Outlined {
+            uid: pod.metadata.uid.clone(),
+            version: pod.metadata.resource_version.clone(),
+            place: place.unwrap_or_else(|| self.place()),
+        };
+        self.wait(key, weight, outlined);
+        let mut outline = Pod::clone(pod);
+        outline::fold(&mut outline);
+        Arc::new(outline)
+    }
+
+    fn wait(&mut self, key: Key, weight: usize, outlined: Outlined) {
+        let waiting = self.waiting.entry(key.0.clone()).or_default();
+        waiting.insert(outlined.place, (key.1.clone(), weight));
+        self.outlined.insert(key, outlined);
+    }
+
+    fn place(&mut self) -> u64 {
+        self.next = self.next.saturating_add(1);
+        self.next
+    }
+
+    fn take(&mut self, (namespace, name): &Key, weight: usize) {
+        let share = self.namespaces.entry(namespace.clone()).or_default();
+        share.pods.insert(name.clone(), weight);
         share.weight = share.weight.saturating_add(weight);
         self.all = self.all.saturating_add(weight);
-        pod.clone()
+    }
+
+    fn counts(&self, (namespace, name): &Key) -> bool {
+        let share = self.namespaces.get(namespace);
+        share.is_some_and(|share| share.pods.contains_key(name))
     }
 
     fn has_room(&self, namespace: &str, weight: usize) -> bool {
         let of_one = self.namespaces.get(namespace).map_or(0, |of| of.weight);
         let within = |known: usize, most: usize| known.saturating_add(weight) <= most;
         within(of_one, OF_ONE) && within(self.all, OF_ALL)
-    }
-
-    /// Nothing is kept of it any more.
-    fn gone(&mut self, namespace: &str, name: &str) {
-        let key = (namespace.to_owned(), name.to_owned());
-        self.outlined.remove(&key);
-        let Some(share) = self.namespaces.get_mut(namespace) else {
-            return;
-        };
-        let weight = share.pods.remove(name).unwrap_or_default();
-        share.weight = share.weight.saturating_sub(weight);
-        self.all = self.all.saturating_sub(weight);
-        if share.pods.is_empty() {
-            self.namespaces.remove(namespace);
-        }
-    }
-
-    fn is_outlined(&self, pod: &Pod) -> bool {
-        let outlined = self.outlined.get(&key(pod));
-        outlined.is_some_and(|known| known.version == pod.metadata.resource_version)
-    }
-
-    fn wanted(&mut self) -> Option<Key> {
-        if self.all.saturating_add(LIGHT) > OF_ALL {
-            return None;
-        }
-        let waiting = self.outlined.iter().filter(|(_, it)| !it.is_asked_for);
-        let fitting = waiting.filter(|(key, it)| self.has_room(&key.0, it.weight));
-        let key = fitting.min_by_key(|(_, it)| it.place)?.0.clone();
-        if let Some(outlined) = self.outlined.get_mut(&key) {
-            outlined.is_asked_for = true;
-        }
-        Some(key)
     }
 }
 
@@ -206,71 +237,117 @@ mod tests {
         !annotations.contains_key(OUTLINE)
     }
 
+    impl Shares {
+        /// Whether a pod of a MiB is kept whole.
+        fn keeps(&mut self, namespace: &str, number: usize) -> bool {
+            is_whole(&self.fit(&pod(namespace, number, 1, None)))
+        }
+
+        fn ends(&mut self, namespace: &str, number: usize) {
+            self.gone(namespace, &number.to_string());
+            self.call();
+        }
+
+        fn all_wanted(&mut self) -> Vec<String> {
+            let wanted = std::iter::from_fn(|| self.next_wanted());
+            wanted
+                .map(|(namespace, name)| format!("{namespace}/{name}"))
+                .collect()
+        }
+    }
+
+    /// Two namespaces have all that there is but for one pod's room, and want more.
+    fn crowds() -> Shares {
+        let mut shares = Shares::default();
+        for crowd in ["crowd", "other"] {
+            let whole = (0..33).filter(|number| shares.keeps(crowd, *number));
+            assert_eq!(whole.count(), 31, "each is a little more than a MiB");
+        }
+        shares
+    }
+
     #[test]
     fn heavy_pods_that_wait_have_a_share_by_namespace_and_light_ones_have_room() {
-        let mut shares = Shares::default();
-        let mut whole = |pod: Arc<Pod>| is_whole(&shares.fit(&pod));
-        let crowd = (0..40).filter(|number| whole(pod("crowd", *number, 1, None)));
-        assert_eq!(crowd.count(), 31, "each is a little more than a MiB");
-        assert!(whole(pod("crowd", 100, 0, None)));
-        assert!(whole(pod("crowd", 101, 1, Some("n"))));
+        let mut shares = crowds();
+        assert!(is_whole(&shares.fit(&pod("crowd", 100, 0, None))));
+        assert!(is_whole(&shares.fit(&pod("crowd", 101, 1, Some("n")))));
         // The same again takes no more.
-        assert!(whole(pod("crowd", 0, 1, None)));
-        let others = (0..40).filter(|number| whole(pod(&format!("n{number}"), 0, 1, None)));
-        assert_eq!(others.count(), 32, "of all there is twice as much");
+        assert!(shares.keeps("crowd", 0));
+        assert!(shares.keeps("late", 0));
+        assert!(!shares.keeps("late", 1), "of all there is twice as much");
 
-        shares.gone("crowd", "0");
-        assert!(is_whole(&shares.fit(&pod("n39", 0, 1, None))));
+        shares.ends("late", 0);
+        assert_eq!(shares.all_wanted(), ["late/1"]);
         // One that has got its node leaves room, too.
         shares.fit(&pod("crowd", 1, 1, Some("n")));
-        assert!(is_whole(&shares.fit(&pod("n38", 0, 1, None))));
-        for namespace in (0..40).map(|number| format!("n{number}")) {
-            shares.gone(&namespace, "0");
+        assert_eq!(shares.all_wanted(), ["crowd/31"]);
+        for number in 0..40 {
+            for namespace in ["crowd", "other", "late"] {
+                shares.gone(namespace, &number.to_string());
+            }
         }
-        (0..40).for_each(|number| shares.gone("crowd", &number.to_string()));
         assert_eq!((shares.all, shares.namespaces.len()), (0, 0));
+        assert_eq!((shares.outlined.len(), shares.waiting.len()), (0, 0));
     }
-    #[test]
-    fn one_that_is_kept_in_outline_is_wanted_once_there_is_room_in_the_order_of_their_coming() {
-        let mut shares = Shares::default();
-        let wanted = |shares: &mut Shares| {
-            shares
-                .wanted()
-                .map(|(namespace, name)| format!("{namespace}/{name}"))
-        };
-        for number in 0..33 {
-            shares.fit(&pod("crowd", number, 1, None));
-        }
-        for number in 0..33 {
-            shares.fit(&pod("other", number, 1, None));
-        }
-        assert!(is_whole(&shares.fit(&pod("late", 0, 1, None))));
-        assert!(!is_whole(&shares.fit(&pod("late", 1, 1, None))));
-        assert_eq!(wanted(&mut shares), None, "there is no room for any");
-        shares.gone("other", "0");
-        assert_eq!(wanted(&mut shares).as_deref(), Some("other/31"));
-        assert_eq!(
-            wanted(&mut shares).as_deref(),
-            Some("other/32"),
-            "nobody said yet what the first one takes"
-        );
-        assert_eq!(wanted(&mut shares).as_deref(), Some("late/1"));
-        assert_eq!(wanted(&mut shares), None, "each is asked for once");
 
+    #[test]
+    fn who_waits_is_called_in_the_order_of_their_coming_and_has_the_room() {
+        let mut shares = crowds();
+        assert!(shares.keeps("late", 0));
+        assert!(!shares.keeps("late", 1) && !shares.keeps("last", 0));
+        assert!(shares.all_wanted().is_empty());
+        shares.ends("other", 0);
+        assert_eq!(shares.all_wanted(), ["other/31"]);
+        assert!(
+            !shares.keeps("newest", 0),
+            "the room is another one's, who is being read"
+        );
         assert!(shares.is_outlined(&pod("other", 31, 1, None)));
         let mut newer = Pod::clone(&pod("other", 31, 1, None));
         newer.metadata.resource_version = Some("8".to_owned());
         assert!(!shares.is_outlined(&newer), "the watch tells of it");
-        assert!(is_whole(&shares.fit(&pod("other", 31, 1, None))));
+        assert!(shares.keeps("other", 31));
         assert!(!shares.is_outlined(&pod("other", 31, 1, None)));
-        // A change, or its end, brings nothing back.
-        assert!(!is_whole(&shares.fit(&pod("late", 1, 1, None))));
-        shares.gone("late", "1");
-        shares.gone("other", "1");
+
+        // Who changes meanwhile keeps its place; who is made anew doesn't.
+        assert!(!shares.keeps("late", 1));
+        let anew = |namespace, number| {
+            let mut anew = Pod::clone(&pod(namespace, number, 1, None));
+            anew.metadata.uid = Some("anew".to_owned());
+            anew
+        };
+        for number in 1..3 {
+            shares.ends("crowd", number);
+        }
+        assert_eq!(shares.all_wanted(), ["crowd/31", "crowd/32"]);
+        shares.ends("crowd", 3);
+        assert_eq!(shares.all_wanted(), ["late/1"]);
+        assert!(!shares.keeps("newest", 1));
+        shares.fit(&Arc::new(anew("newest", 0)));
+        shares.ends("crowd", 4);
+        assert_eq!(shares.all_wanted(), ["last/0"]);
+        shares.ends("crowd", 5);
+        assert_eq!(shares.all_wanted(), ["newest/1"]);
+    }
+
+    #[test]
+    fn who_could_not_be_read_waits_behind_the_others() {
+        let mut shares = crowds();
+        let key = |name: &str| ("crowd".to_owned(), name.to_owned());
+        shares.ends("crowd", 0);
+        assert_eq!(shares.next_wanted(), Some(key("31")));
+        shares.missed(&key("31"));
+        assert_eq!(shares.next_wanted(), Some(key("32")));
+        shares.missed(&key("32"));
+        assert_eq!(shares.next_wanted(), Some(key("31")));
+        shares.gone("crowd", "31");
+        shares.missed(&key("31"));
         assert_eq!(
-            wanted(&mut shares),
+            shares.next_wanted(),
             None,
-            "one was asked for, and the crowd has its share"
+            "nobody is called for one that is gone"
         );
+        shares.call();
+        assert_eq!(shares.next_wanted(), Some(key("32")));
     }
 }
