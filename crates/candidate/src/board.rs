@@ -34,9 +34,9 @@ impl Board {
         let before = postings.get(pod_uid);
         let was_open = before.is_some_and(|before| before.gate == Gate::Open);
         // Who says so again may not know yet that it was used.
-        let used = before.is_some_and(|before| before.leave == Leave::Refuse);
+        let used = before.is_some_and(|before| before.leave == Leave::Used);
         let leave = match leave {
-            Leave::UpTo(_) if used => Leave::Refuse,
+            Leave::UpTo(_) if used => Leave::Used,
             leave => leave,
         };
         postings.insert(pod_uid.to_owned(), Posting { gate, leave });
@@ -61,19 +61,21 @@ impl Board {
         }
     }
 
-    /// Whether others may be evicted for a pod, which would cost this. Leave is used by that.
-    pub fn take_leave(&self, pod_uid: &str, cost: &Preempts) -> Leave {
+    /// Whether others may be evicted for a pod, which would cost this; `None` if that is more than was said. Leave is
+    /// used by that.
+    pub fn take_leave(&self, pod_uid: &str, cost: &Preempts) -> Option<Leave> {
         let mut postings = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let Some(posting) = postings.get_mut(pod_uid) else {
-            return Leave::Offer;
+            return Some(Leave::Offer);
         };
-        match posting.leave {
-            Leave::UpTo(most) if cost.is_within(&most) => {
-                std::mem::replace(&mut posting.leave, Leave::Refuse)
+        let leave = posting.leave;
+        if let Leave::UpTo(most) = leave {
+            if !cost.is_within(&most) {
+                return None;
             }
-            Leave::UpTo(_) | Leave::Refuse => Leave::Refuse,
-            Leave::Offer => Leave::Offer,
+            posting.leave = Leave::Used;
         }
+        Some(leave)
     }
 }
 
@@ -111,17 +113,21 @@ mod tests {
         let board = Board::new();
         let set = |leave| board.set("p", Gate::Open, leave);
         let take = |pods| board.take_leave("p", &of(pods));
-        assert_eq!(take(1), Leave::Offer, "nobody said anything");
+        assert_eq!(take(1), Some(Leave::Offer), "nobody said anything");
         set(Leave::UpTo(of(2)));
-        assert_eq!(take(3), Leave::Refuse, "more than was said");
-        assert_eq!(take(2), Leave::UpTo(of(2)));
-        assert_eq!(take(1), Leave::Refuse, "used");
+        assert_eq!(take(3), None, "more than was said");
+        assert_eq!(take(2), Some(Leave::UpTo(of(2))));
+        assert_eq!(take(1), Some(Leave::Used));
         set(Leave::UpTo(of(2)));
-        assert_eq!(take(1), Leave::Refuse, "said again by one who didn't know");
+        assert_eq!(
+            take(1),
+            Some(Leave::Used),
+            "said again by one who didn't know"
+        );
         set(Leave::Offer);
-        assert_eq!(take(1), Leave::Offer);
+        assert_eq!(take(1), Some(Leave::Offer));
         set(Leave::UpTo(of(2)));
-        assert_eq!(take(1), Leave::UpTo(of(2)), "for the next grant");
+        assert_eq!(take(1), Some(Leave::UpTo(of(2))), "for the next grant");
     }
 
     #[test]
@@ -143,7 +149,7 @@ mod tests {
         ] {
             let board = Board::new();
             board.set("p", Gate::Open, Leave::UpTo(told));
-            let took = board.take_leave("p", &cost) == Leave::UpTo(told);
+            let took = board.take_leave("p", &cost) == Some(Leave::UpTo(told));
             assert_eq!(took, allowed, "{cost}");
         }
     }

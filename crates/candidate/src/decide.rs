@@ -195,7 +195,7 @@ fn making(
     }
     let leave = match (room, seat.preempts) {
         (Room::Allowed, Some(preempts)) => Leave::UpTo(preempts),
-        _ => Leave::Refuse,
+        _ => Leave::Used,
     };
     let plan = Plan {
         leave,

@@ -186,8 +186,8 @@ pub enum Leave {
     Offer,
     /// At this cost at most, and once.
     UpTo(Preempts),
-    /// No, and nothing else is offered.
-    Refuse,
+    /// No more: it was given, and used. The pod may wait for those who are going.
+    Used,
 }
 
 /// Why a pod isn't tried, or what is wrong with its chaperon, in words for its owner.

@@ -74,9 +74,10 @@ impl Permit for Reservation {
 impl EvictionLeave for Reservation {
     fn take(&self, pod: &PodInfo, cost: &PreemptionCost, grace: Duration) -> Leave {
         match self.board.take_leave(&pod.uid, &preempts(cost, grace)) {
-            plan::Leave::Offer => Leave::Offer,
-            plan::Leave::UpTo(_) => Leave::Evict,
-            plan::Leave::Refuse => Leave::Refuse,
+            Some(plan::Leave::Offer) => Leave::Offer,
+            Some(plan::Leave::UpTo(_)) => Leave::Evict,
+            Some(plan::Leave::Used) => Leave::Used,
+            None => Leave::Refuse,
         }
     }
 }

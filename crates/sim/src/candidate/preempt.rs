@@ -34,10 +34,11 @@ impl Candidate {
         // Who waits for somebody to go takes no more leave.
         let waits = there.is_anybody_ending() && self.cell(key).expected;
         let leave = if waits {
-            None
+            Some(Leave::Used)
         } else {
-            Some(self.board.take_leave(uid, &cost))
+            self.board.take_leave(uid, &cost)
         };
+        let waits = waits || !there.is_anybody_staying();
         let cell = self.cell(key);
         cell.place = Place::Queue(Some(now + FLUSH));
         match leave {
@@ -60,8 +61,11 @@ impl Candidate {
                 }
                 format!("{key}: evicts for {uid}, at {cost} ({awaits})")
             }
-            None if cell.memory.room_awaited(uid) => format!("{key}: {uid} waits for room"),
-            None | Some(Leave::Refuse) => {
+            Some(Leave::Used) if waits && cell.memory.room_awaited(uid) => {
+                cell.expected = true;
+                format!("{key}: {uid} waits for room")
+            }
+            None | Some(Leave::Used) => {
                 cell.expected = false;
                 let full = Refusal::Unschedulable("full".to_owned());
                 cell.memory.found_none(uid, full);

@@ -14,6 +14,8 @@ pub enum Leave {
     Evict,
     /// Not now: only what it would take is [told](crate::Room::Offered).
     Offer,
+    /// No more: what it had leave for has been done. To wait for those who are going it needs none.
+    Used,
     /// No.
     Refuse,
 }

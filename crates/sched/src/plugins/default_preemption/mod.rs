@@ -199,9 +199,10 @@ impl PostFilter for DefaultPreemption {
                 state.request(|effects| effects.offer_room(offer));
                 return PostFiltered::nominate(node);
             }
-            // To wait for those needs no leave.
-            Leave::Refuse if evicted.is_empty() => {}
-            Leave::Refuse => return no_help(Nomination::Clear, "not allowed at this cost."),
+            Leave::Used if evicted.is_empty() => {}
+            Leave::Used | Leave::Refuse => {
+                return no_help(Nomination::Clear, "not allowed at this cost.");
+            }
         }
         if !evicted.is_empty() {
             let cx = cycle.context();

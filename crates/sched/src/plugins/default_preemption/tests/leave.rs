@@ -146,9 +146,8 @@ fn who_is_refused_leave_expects_nothing() {
     );
 }
 
-/// Leave is used by then.
-#[test]
-fn who_waits_for_one_that_is_going_anyway_needs_no_leave() {
+/// The cluster of a pod that has evicted one of two that have to go, and waits for the other one, that goes by itself.
+fn one_goes_anyway() -> (Harbour, Arc<Says>) {
     let (mut harbour, says) = with_leave();
     let on = |name| pod(name).on("n").request("cpu", "2").priority(1).started(7);
     harbour.add(on("slow").deleting());
@@ -157,21 +156,36 @@ fn who_waits_for_one_that_is_going_anyway_needs_no_leave() {
     *says.0.lock().unwrap() = Leave::Evict;
     let failure = harbour.fails(0);
     assert_eq!(harbour.outcome(&failure).victims, ["quick"]);
-    *says.0.lock().unwrap() = Leave::Refuse;
     harbour.0.pod_deleted(&uid("quick"), at(0));
-    harbour.0.activate(&uid("heir"));
+    (harbour, says)
+}
+
+#[test]
+fn who_has_used_its_leave_may_wait_for_one_that_is_going_anyway() {
+    let (mut harbour, says) = one_goes_anyway();
+    *says.0.lock().unwrap() = Leave::Used;
     let failure = harbour.fails(0);
-    assert_eq!(
-        failure.room,
-        Room::Awaited("n".into()),
-        "{}",
-        failure.message()
-    );
+    let said = failure.message();
+    assert_eq!(failure.room, Room::Awaited("n".into()), "{said}");
     assert!(harbour.asked().is_empty());
     harbour.0.pod_deleted(&uid("slow"), at(0));
-    harbour.0.activate(&uid("heir"));
-    let attempt = harbour.0.schedule_next(at(0), &mut FirstOfEquals);
+    harbour.0.flush(at(60));
+    let attempt = harbour.0.schedule_next(at(60), &mut FirstOfEquals);
     assert!(matches!(attempt, Some(Attempt::Assumed(_))), "{attempt:?}");
+}
+
+#[test]
+fn who_has_used_its_leave_evicts_nobody_else_and_who_has_none_waits_for_nobody() {
+    for (leave, late) in [(Leave::Used, true), (Leave::Refuse, false)] {
+        let (mut harbour, says) = one_goes_anyway();
+        *says.0.lock().unwrap() = leave;
+        if late {
+            harbour.runs("late", "n", "2", 1, 7);
+        }
+        let failure = harbour.fails(0);
+        assert_eq!(failure.room, Room::Nowhere, "{leave:?}");
+        assert!(harbour.asked().is_empty());
+    }
 }
 
 /// A full node of four, and two preemptors, each of which needs the room of one.

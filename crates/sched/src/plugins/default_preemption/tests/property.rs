@@ -218,7 +218,7 @@ fn cluster() -> impl Strategy<Value = (Cluster, PreemptionArgs, u64)> {
             let away = |pod: &Drawn| matches!(pod.wish, Some(Wish::Away));
             let seen = pods
                 .iter()
-                .any(|pod| away(pod) && pod.priority >= preemptor.priority);
+                .any(|pod| away(pod) && !uncounted(pod) && pod.priority >= preemptor.priority);
             let expected = expected.iter().filter(|pod| seen || !away(pod)).enumerate();
             let expected = expected.map(|(at, drawn)| {
                 let pod = drawn.build(&format!("e{at}")).info();
