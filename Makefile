@@ -156,7 +156,7 @@ sim-mutants: ## Show that the simulator notices each rule taken out of the code
 
 # It needs few of the crates, too, and is run by the hundred thousand pods.
 .PHONY: diff-test
-diff-test: tools ## Play 200,000 pods through our scheduler and the real one: where they differ (SEEDS=2000 FIRST=0 LEAST=0 HISTORIES=200 PODS=300)
+diff-test: tools ## Play 200,000 pods through our scheduler and the real one: where they differ (SEEDS=8000 FIRST=0 LEAST=200000 HISTORIES=200 PODS=300)
 	@$(CARGO) run --locked --quiet --release -p pilotage-sched-diff -- run --seeds $(or $(SEEDS),8000) --first $(or $(FIRST),0) \
 	  --least-pods $(or $(LEAST),$(if $(SEEDS),0,200000))
 	@$(CARGO) run --locked --quiet --release -p pilotage-sched-diff -- --histories run --seeds $(or $(HISTORIES),200) \

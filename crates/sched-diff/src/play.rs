@@ -186,6 +186,8 @@ impl Game<'_, '_> {
         let mut differences = self.compare(&ours, &theirs);
         let gate = theirs.pre_enqueue.as_ref();
         match &outcome {
+            // Of a failure nothing else is told, and who is gated isn't tried.
+            Outcome::Gated(_) if theirs.error.is_some() => {}
             Outcome::Gated(refusal) => differences.extend(compare_gate(Some(refusal), gate)),
             _ if gate.is_some() => differences.extend(compare_gate(None, gate)),
             Outcome::Placed(node) => {
