@@ -77,6 +77,12 @@ pub trait EnqueueExtensions: Plugin {
         HintReads::Pod
     }
 
+    /// What of a rejected pod's needs the hint about an event of a node reads: one answer holds for all pods of which this
+    /// is equal. `None` if it reads more than can be told in short.
+    fn reads_for_nodes(&self, _needs: &PodNeeds) -> Option<String> {
+        None
+    }
+
     /// To whom other pods matter, so that not every pod that waits is asked about when one of them comes, changes or
     /// goes; `None` if the plugin can't tell.
     fn other_pods(&self) -> Option<&dyn OtherPods> {

@@ -2,7 +2,7 @@
 //! labels together. An index says which sorts another pod may matter to, so that not each of thousands is asked about.
 //! Knows nothing of events.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::QueuedPod;
@@ -12,6 +12,7 @@ use crate::guard::caught;
 use crate::names::PodUid;
 use crate::plugin::OtherPods;
 use crate::pod_info::PodInfo;
+use crate::pod_needs::PodNeeds;
 use crate::status::PluginName;
 
 /// What the pods of a circle have in common.
@@ -43,11 +44,23 @@ impl CircleKey {
         }
     }
 
-    /// Everybody who has a say about them and says to whom other pods matter.
-    fn with_index<'a>(&self, hints: &'a Hints) -> Vec<(PluginName, &'a dyn OtherPods)> {
+    /// Everybody who has a say about them.
+    fn asked(&self) -> BTreeSet<PluginName> {
         let rejecting = self.rejected_by.iter().chain(&self.pending_by);
-        let all: BTreeSet<_> = rejecting.chain(&self.gate).copied().collect();
-        let known = all.into_iter();
+        rejecting.chain(&self.gate).copied().collect()
+    }
+
+    /// What of these needs is read when a node changes.
+    fn reads_for_nodes(&self, needs: &PodNeeds, hints: &Hints) -> Option<Vec<String>> {
+        let asked = self.asked().into_iter();
+        asked
+            .map(|plugin| hints.reads_for_nodes(&self.profile, plugin, needs))
+            .collect()
+    }
+
+    /// Those of them who say to whom other pods matter.
+    fn with_index<'a>(&self, hints: &'a Hints) -> Vec<(PluginName, &'a dyn OtherPods)> {
+        let known = self.asked().into_iter();
         known
             .filter_map(|plugin| Some((plugin, hints.other_pods(&self.profile, plugin)?)))
             .collect()
@@ -80,9 +93,21 @@ pub(super) struct Sort {
     // One of them that is, or was, here, and stands for all in what they need; it keeps the address of the needs taken.
     one: Arc<PodInfo>,
     kin: BTreeMap<Kin, Kindred>,
+    // Kept once by the circle.
+    for_nodes: Option<Arc<Vec<String>>>,
 }
 
+/// Which sorts hear the same of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ForNodes(usize);
+
 impl Sort {
+    /// By what of it is read when a node changes, if that is told in short.
+    pub(super) fn for_nodes(&self) -> Option<ForNodes> {
+        let reads = self.for_nodes.as_ref()?;
+        Some(ForNodes(Arc::as_ptr(reads).addr()))
+    }
+
     /// One that has the needs of all.
     pub(super) const fn one(&self) -> &Arc<PodInfo> {
         &self.one
@@ -114,6 +139,7 @@ pub(super) struct Circle {
     by_needs: HashMap<usize, SortId>,
     sought: BTreeMap<PluginName, Sought>,
     labelled: Labelled,
+    for_nodes: HashSet<Arc<Vec<String>>>,
 }
 
 fn needs_of(pod: &PodInfo) -> usize {
@@ -134,7 +160,10 @@ impl Circle {
         let indexed = key.with_index(hints);
         let needs = needs_of(pod);
         let known = self.by_needs.get(&needs).copied();
-        let id = known.unwrap_or_else(|| self.add(needs, pod, &indexed));
+        let id = known.unwrap_or_else(|| {
+            let for_nodes = key.reads_for_nodes(&pod.needs, hints);
+            self.add(needs, pod, for_nodes, &indexed)
+        });
         if let Some(Some(sort)) = self.sorts.get_mut(id as usize) {
             if !indexed.is_empty() {
                 self.labelled.insert(pod.labels(), id);
@@ -148,11 +177,21 @@ impl Circle {
         &mut self,
         needs: usize,
         pod: &Arc<PodInfo>,
+        for_nodes: Option<Vec<String>>,
         indexed: &[(PluginName, &dyn OtherPods)],
     ) -> SortId {
+        let for_nodes = for_nodes.map(|reads| match self.for_nodes.get(&reads) {
+            Some(known) => known.clone(),
+            None => {
+                let reads = Arc::new(reads);
+                self.for_nodes.insert(reads.clone());
+                reads
+            }
+        });
         let sort = Sort {
             one: pod.clone(),
             kin: BTreeMap::new(),
+            for_nodes,
         };
         let id = self.free.pop().unwrap_or_else(|| {
             self.sorts.push(None);
@@ -204,6 +243,11 @@ impl Circle {
                     index.by_set.remove(place, selector, id);
                 }
             }
+        }
+        // Of the circle and of this one.
+        let is_last = |reads: &&Arc<Vec<String>>| Arc::strong_count(reads) <= 2;
+        if let Some(reads) = sort.for_nodes.as_ref().filter(is_last) {
+            self.for_nodes.remove(reads);
         }
         self.by_needs.remove(&needs);
         self.sorts[id as usize] = None;

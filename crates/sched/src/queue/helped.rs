@@ -1,5 +1,8 @@
 //! Owns the question which waiting pods an event may help: of pods that are equal to all who are asked, one is asked
-//! about, and of those that another pod's coming, changing or going can't matter to, none.
+//! about, and so it is of those that hear the same of a node; of those that another pod's coming, changing or going
+//! can't matter to, none is.
+
+use std::collections::HashMap;
 
 use super::Queue;
 use super::circle::{Circle, Sort};
@@ -46,8 +49,22 @@ impl Queue {
                 return sorts.for_each(|sort| of_sort(sort, reads, asked, event, helped));
             }
         }
+        let is_of_node = matches!(event.object, EventObject::Node { .. });
+        let mut known = HashMap::new();
         for sort in circle.sorts() {
-            of_sort(sort, reads, asked, event, helped);
+            let alike = sort
+                .for_nodes()
+                .filter(|_| is_of_node && reads == HintReads::Needs);
+            let Some(alike) = alike else {
+                of_sort(sort, reads, asked, event, helped);
+                continue;
+            };
+            let worth = known
+                .entry(alike)
+                .or_insert_with(|| asked.worth(sort.one(), event));
+            if *worth != Worth::Nothing {
+                of_sort(sort, reads, asked, event, helped);
+            }
         }
     }
 }

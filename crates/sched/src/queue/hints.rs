@@ -9,6 +9,7 @@ use crate::event::{Event, EventKind, EventResource, Hint};
 use crate::guard::{Mishaps, caught};
 use crate::plugin::{EnqueueExtensions, HintReads, OtherPods};
 use crate::pod_info::PodInfo;
+use crate::pod_needs::PodNeeds;
 use crate::profile::Profiles;
 use crate::status::PluginName;
 
@@ -132,6 +133,19 @@ impl Hints {
         }
         self.asked(Rejected::of(queued), event)
             .worth(&queued.pod, event)
+    }
+
+    /// What of these needs a plugin's hint about a node reads, if that is told in short.
+    pub(super) fn reads_for_nodes(
+        &self,
+        profile: &Arc<str>,
+        plugin: PluginName,
+        needs: &PodNeeds,
+    ) -> Option<String> {
+        let registration = self.by_profile.get(profile)?.get(plugin)?;
+        caught(|| registration.plugin.reads_for_nodes(needs))
+            .ok()
+            .flatten()
     }
 
     /// A plugin that says to whom other pods matter.

@@ -62,6 +62,20 @@ impl EnqueueExtensions for PodTopologySpread {
         }
     }
 
+    /// The labels by which the pod is spread: whoever is spread alike hears the same of a node.
+    fn reads_for_nodes(&self, needs: &PodNeeds) -> Option<String> {
+        let Some(own) = &needs.spread else {
+            let nothing = !self.has_defaults(WhenUnsatisfiable::DoNotSchedule);
+            return nothing.then(String::new);
+        };
+        let hard = own.of(WhenUnsatisfiable::DoNotSchedule);
+        let mut rules = hard.iter().map(|it| &it.rule);
+        let any_node = needs.node_affinity.is_empty() || !rules.any(|it| it.honors_affinity);
+        // No label's name has a line break.
+        let keys = hard.iter().map(|it| it.rule.topology_key.as_str());
+        any_node.then(|| keys.collect::<Vec<_>>().join("\n"))
+    }
+
     fn other_pods(&self) -> Option<&dyn OtherPods> {
         Some(self)
     }

@@ -55,7 +55,7 @@ fn wishing(pod: PodBuilder, wishes: &[(u8, &'static str)]) -> PodBuilder {
             let spec = pod.spec.get_or_insert_default();
             let constraint = TopologySpreadConstraint {
                 max_skew: 1,
-                topology_key: "zone".to_owned(),
+                topology_key: if *app == "web" { "zone" } else { "rack" }.to_owned(),
                 when_unsatisfiable: "DoNotSchedule".to_owned(),
                 label_selector: Some(selecting(&[("app", app)])),
                 ..TopologySpreadConstraint::default()
