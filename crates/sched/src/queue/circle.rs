@@ -180,14 +180,7 @@ impl Circle {
         for_nodes: Option<Vec<String>>,
         indexed: &[(PluginName, &dyn OtherPods)],
     ) -> SortId {
-        let for_nodes = for_nodes.map(|reads| match self.for_nodes.get(&reads) {
-            Some(known) => known.clone(),
-            None => {
-                let reads = Arc::new(reads);
-                self.for_nodes.insert(reads.clone());
-                reads
-            }
-        });
+        let for_nodes = for_nodes.map(|reads| self.keep(reads));
         let sort = Sort {
             one: pod.clone(),
             kin: BTreeMap::new(),
@@ -212,6 +205,15 @@ impl Circle {
         self.by_needs.insert(needs, id);
         self.sorts[id as usize] = Some(sort);
         id
+    }
+
+    fn keep(&mut self, reads: Vec<String>) -> Arc<Vec<String>> {
+        if let Some(known) = self.for_nodes.get(&reads) {
+            return known.clone();
+        }
+        let reads = Arc::new(reads);
+        self.for_nodes.insert(reads.clone());
+        reads
     }
 
     pub(super) fn remove(&mut self, pod: &PodInfo, key: &CircleKey, hints: &Hints) {
