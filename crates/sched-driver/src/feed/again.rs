@@ -86,24 +86,18 @@ pub(super) async fn read<S: Sink<Pod>>(client: Client, shared: Arc<Shared<S>>) -
             continue;
         };
         let reading = async {
-            // What isn't there any more, or can't be read, the watch tells of.
             let found = timeout(PAGE_LIMIT, get(&client, &key)).await;
-            found.map(|found| {
-                found.map(|found| {
-                    if let Some(Guarded(Ok(pod))) = found {
-                        shared.read_again(&Arc::new(pod));
-                    }
-                })
-            })
-        };
-        let why = match caught_async(reading).await {
-            Ok(Ok(Ok(()))) => {
-                failures = 0;
-                continue;
+            let found = found.map_err(|_| format!("no answer in {PAGE_LIMIT:?}"))?;
+            // What isn't there any more, or can't be read, the watch tells of.
+            if let Some(Guarded(Ok(pod))) = found.map_err(|error| error.to_string())? {
+                shared.read_again(&Arc::new(pod));
             }
-            Ok(Ok(Err(error))) => error.to_string(),
-            Ok(Err(_)) => format!("no answer in {PAGE_LIMIT:?}"),
-            Err(panic) => panic,
+            Ok(())
+        };
+        let read = caught_async(reading).await;
+        let Err(why) = read.and_then(|read: Result<(), String>| read) else {
+            failures = 0;
+            continue;
         };
         failures = failures.saturating_add(1);
         let delay = RETRY.delay(failures, dice());

@@ -46,31 +46,36 @@ impl Queue {
             let itself = self.pool.get(&subject.uid).map(|queued| &*queued.pod);
             let versions = (old.as_deref(), new.as_deref());
             if let Some(sorts) = circle.meant(&plugins, versions, itself) {
-                return sorts.for_each(|sort| of_sort(sort, reads, asked, event, helped));
+                return sorts.for_each(|sort| {
+                    let of_all = reads == HintReads::Needs;
+                    let of_all = of_all.then(|| asked.worth(sort.one(), event));
+                    of_sort(sort, of_all, reads, asked, event, helped);
+                });
             }
         }
         let is_of_node = matches!(event.object, EventObject::Node { .. });
         let mut known = HashMap::new();
         for sort in circle.sorts() {
-            let alike = sort
-                .for_nodes()
-                .filter(|_| is_of_node && reads == HintReads::Needs);
-            let Some(alike) = alike else {
-                of_sort(sort, reads, asked, event, helped);
-                continue;
+            let ask = || asked.worth(sort.one(), event);
+            let of_all = match sort.for_nodes().filter(|_| is_of_node) {
+                _ if reads != HintReads::Needs => None,
+                Some(alike) => Some(*known.entry(alike).or_insert_with(ask)),
+                None => Some(ask()),
             };
-            let worth = known
-                .entry(alike)
-                .or_insert_with(|| asked.worth(sort.one(), event));
-            if *worth != Worth::Nothing {
-                of_sort(sort, reads, asked, event, helped);
-            }
+            of_sort(sort, of_all, reads, asked, event, helped);
         }
     }
 }
 
-fn of_sort(sort: &Sort, reads: HintReads, asked: &Asked<'_>, event: &Event, helped: &mut Helped) {
-    let of_all = (reads == HintReads::Needs).then(|| asked.worth(sort.one(), event));
+/// Those of a sort; `of_all` is what the event is worth to each of them, if it is the same.
+fn of_sort(
+    sort: &Sort,
+    of_all: Option<Worth>,
+    reads: HintReads,
+    asked: &Asked<'_>,
+    event: &Event,
+    helped: &mut Helped,
+) {
     if of_all == Some(Worth::Nothing) {
         return;
     }
