@@ -77,8 +77,8 @@ pub trait EnqueueExtensions: Plugin {
         HintReads::Pod
     }
 
-    /// What of a rejected pod's needs the hint about an event of a node reads: one answer holds for all pods of which this
-    /// is equal. `None` if it reads more than can be told in short.
+    /// What of a rejected pod's needs the hint about an event of a node reads: one answer holds for all pods of which
+    /// this is equal. `None` if it reads more than can be told in short.
     fn reads_for_nodes(&self, _needs: &PodNeeds) -> Option<String> {
         None
     }
