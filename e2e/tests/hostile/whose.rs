@@ -1,6 +1,6 @@
 //! Whose chaperon: what a tenant's target says of another namespace's pod counts for nothing.
 
-use std::time::Duration;
+use std::pin::pin;
 
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::PostParams, runtime::watcher};
@@ -111,15 +111,20 @@ async fn a_forged_end_of_a_chaperon_leaves_its_pod_where_it_is() {
         .uid(&uid)
         .granted(1);
     let forged = forged.running("10.6.6.6").value();
-    server
-        .counted(Verb::Watch, "podchaperons", 1, Duration::from_mins(1))
-        .await
-        .unwrap();
-    server
-        .forge("podchaperons", "ADDED", forged.clone())
-        .unwrap();
-    server.forge("podchaperons", "DELETED", forged).unwrap();
-    stage.condition("evil", types::TRUSTWORTHY, "False").await;
+    // Controllers and schedulers watch each on their own: each watch that comes is told anew.
+    let mut told = pin!(stage.condition("evil", types::TRUSTWORTHY, "False"));
+    let mut watches = 0;
+    loop {
+        let more = server.counted(Verb::Watch, "podchaperons", watches + 1, 2 * LIMIT);
+        tokio::select! {
+            _ = &mut told => break,
+            count = more => watches = count.unwrap(),
+        }
+        for event in ["ADDED", "DELETED"] {
+            let forged = forged.clone();
+            server.forge("podchaperons", event, forged).unwrap();
+        }
+    }
 
     stage.is_well("beside").await;
     let after = pods.get("web").await.unwrap();
