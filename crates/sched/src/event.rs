@@ -291,6 +291,11 @@ impl Event {
             || other.nominated_node.is_some()
     }
 
+    /// Whether it may help every pod: nobody is left out by [`Event::may_help`].
+    pub(crate) const fn may_help_all(&self) -> bool {
+        self.up_to.is_none()
+    }
+
     /// Whether it may help this pod at all, whoever rejected it.
     pub(crate) fn may_help(&self, pod: &PodInfo) -> bool {
         let concerns = |up_to: i32| pod.priority <= up_to && !self.is_about(&pod.uid);

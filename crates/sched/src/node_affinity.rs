@@ -58,10 +58,14 @@ impl NodeSelectorTerm {
         self.labels.is_empty() && self.names.is_empty()
     }
 
+    /// The keys of the labels that it reads.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &String> {
+        self.labels.iter().map(|requirement| &requirement.key)
+    }
+
     /// Whether it reads labels alone that nodes may share, so neither name nor hostname.
     fn reads_shared_labels(&self) -> bool {
-        let mut keys = self.labels.iter().map(|requirement| &requirement.key);
-        self.names.is_empty() && keys.all(|key| key != HOSTNAME)
+        self.names.is_empty() && self.keys().all(|key| key != HOSTNAME)
     }
 
     /// Whether the node passes. An empty term matches no node, nor does one that names several nodes in one
@@ -119,6 +123,14 @@ pub struct RequiredNodeAffinity {
 }
 
 impl RequiredNodeAffinity {
+    /// The keys of the labels that it reads.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &String> {
+        let terms = self.terms.iter().flatten();
+        self.selector
+            .keys()
+            .chain(terms.flat_map(NodeSelectorTerm::keys))
+    }
+
     /// Whether nothing is required.
     pub fn is_empty(&self) -> bool {
         self.selector.is_empty() && self.terms.is_none()

@@ -88,6 +88,19 @@ pub trait EnqueueExtensions: Plugin {
     fn other_pods(&self) -> Option<&dyn OtherPods> {
         None
     }
+
+    /// Which labels of a node matter, so that not every pod that waits is asked about when others change; `None` if
+    /// the plugin can't tell.
+    fn node_labels(&self) -> Option<&dyn NodeLabels> {
+        None
+    }
+}
+
+/// Which labels of a node matter, for hints of [`EnqueueExtensions`]: a hint about a node that changes mustn't be
+/// [`Hint::Queue`] unless one of them does.
+pub trait NodeLabels {
+    /// The keys that matter to a rejected pod with these needs.
+    fn read(&self, needs: &PodNeeds) -> BTreeSet<String>;
 }
 
 /// To whom other pods matter, for hints of [`EnqueueExtensions`]. What is said here may be too much, but not too

@@ -9,9 +9,9 @@ use crate::cycle::NodeStatuses;
 use crate::event::{Event, EventKind, Hint};
 use crate::names::NodeName;
 use crate::plugin::{
-    Bind, Bound, EnqueueExtensions, Filter, Nomination, Permit, PermitDecision, Plugin, PostBind,
-    PostFilter, PostFiltered, PreBind, PreEnqueue, PreFilter, PreFilterExtensions, PreFiltered,
-    Preflight, Reserve, Score,
+    Bind, Bound, EnqueueExtensions, Filter, HintReads, Nomination, Permit, PermitDecision, Plugin,
+    PostBind, PostFilter, PostFiltered, PreBind, PreEnqueue, PreFilter, PreFilterExtensions,
+    PreFiltered, Preflight, Reserve, Score,
 };
 use crate::plugins::PrioritySort;
 use crate::pod_info::PodInfo;
@@ -32,6 +32,7 @@ pub(crate) struct Fake {
     log: Log,
     pub(crate) events: Vec<EventKind>,
     pub(crate) hint: Hint,
+    pub(crate) hint_reads: HintReads,
     pub(crate) pre_enqueue: OfPod<()>,
     pub(crate) pre_filter: OfPod<PreFiltered>,
     pub(crate) filter: OfNode<()>,
@@ -53,6 +54,7 @@ impl Fake {
             log: Log::default(),
             events: Vec::new(),
             hint: Hint::Queue,
+            hint_reads: HintReads::Pod,
             pre_enqueue: Box::new(|_| Ok(())),
             pre_filter: Box::new(|_| Ok(PreFiltered::AllNodes)),
             filter: Box::new(|_, _| Ok(())),
@@ -111,6 +113,10 @@ impl EnqueueExtensions for Fake {
 
     fn hint(&self, _pod: &PodInfo, _event: &Event) -> Hint {
         self.hint
+    }
+
+    fn hint_reads(&self) -> HintReads {
+        self.hint_reads
     }
 }
 

@@ -2,7 +2,6 @@
 //! It knows nothing of control planes.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
@@ -14,8 +13,6 @@ use crate::wait::{self, WaitError};
 
 /// Field manager of everything that is applied here.
 pub const FIELD_MANAGER: &str = "testkit";
-/// How long a new CRD may take.
-const ESTABLISHED: Duration = Duration::from_secs(30);
 
 /// Text can't be applied.
 #[derive(Debug, thiserror::Error)]
@@ -156,7 +153,7 @@ pub async fn established(client: &Client, name: &str) -> Result<(), Error> {
                 .any(|c| c.type_ == "Established" && c.status == "True")
         })
     };
-    wait::wait_for(&api, name, is_established, ESTABLISHED)
+    wait::wait_for(&api, name, is_established, wait::LIMIT)
         .await
         .map(drop)
         .map_err(|error| Error::Established(Box::new(error)))

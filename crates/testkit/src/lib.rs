@@ -54,6 +54,7 @@ pub mod build;
 pub mod cli;
 mod clock;
 pub mod collector;
+mod create;
 mod dirs;
 mod dry_run;
 pub mod fault;
@@ -81,6 +82,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use access::Access;
+pub use create::create;
 pub use dirs::{RunDir, runs, workspace_root};
 pub use dry_run::wait_admission;
 pub use fault::FaultProxy;

@@ -288,7 +288,7 @@ fn pod_of(pod: Value) -> Result<Pod, Error> {
 }
 
 async fn create(pods: &Api<Pod>, pod: &Pod) -> Result<Pod, Error> {
-    let created = pods.create(&PostParams::default(), pod).await;
+    let created = pilotage_testkit::create(pods, pod).await;
     created.map_err(Error::request("create a pod"))
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures::io::{AsyncBufRead, AsyncReadExt};
 use http::Request;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::PostParams;
 use kube::{Api, Client};
 use pilotage_api::{Right, Target};
 use pilotage_testkit::plane::kwok::Kubelet;
@@ -88,7 +87,7 @@ impl Stage {
         fleet.source.connected(TARGET, NAMESPACE).await?;
         let pods: Api<Pod> = Api::namespaced(fleet.source.plane.admin(), NAMESPACE);
         let pod = build::pod(POD).elect().request("cpu", "100m").build();
-        let created = pods.create(&PostParams::default(), &pod).await;
+        let created = pilotage_testkit::create(&pods, &pod).await;
         created.map_err(Error::request("create a pod"))?;
         let runs = |pod: &Pod| {
             let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());

@@ -8,8 +8,8 @@ use kube::api::PostParams;
 use pilotage_api::parent::{ClusterUid, ParentLink};
 use pilotage_e2e::hostile::copies::copy_of;
 use pilotage_testkit::fault::Verb;
-use pilotage_testkit::{HostileServer, wait_for};
-use serde_json::json;
+use pilotage_testkit::{HostileServer, create, wait_for};
+use serde_json::{Value, json};
 
 use crate::stage::{LIMIT, Stage, elected};
 
@@ -44,9 +44,7 @@ async fn copies_that_a_target_invents_change_nothing_elsewhere() {
     let settings = at_home.create(&PostParams::default(), &settings).await;
     let settings = settings.unwrap();
     let pods = stage.pods(&stage.honest);
-    pods.create(&PostParams::default(), &reader("web"))
-        .await
-        .unwrap();
+    create(&pods, &reader("web")).await.unwrap();
     let copied = wait_for(&there, "settings", |_| true, LIMIT).await.unwrap();
     stage.runs(&stage.honest, "web").await;
 
@@ -70,9 +68,8 @@ async fn copies_that_a_target_invents_change_nothing_elsewhere() {
     }
     stage.lead_to(&server, "evil").await;
     // No pod is there that needs one.
-    let deleted = server
-        .counted(Verb::Delete, "configmaps", INVENTED as u64, LIMIT)
-        .await;
+    let is_invented = |it: &Value| it["metadata"]["namespace"] == stage.own.as_str();
+    let deleted = server.lacks("configmaps", is_invented, LIMIT).await;
     deleted.unwrap();
 
     stage.is_well("beside").await;

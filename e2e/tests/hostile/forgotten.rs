@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use pilotage_api::{Target, keys, names};
 use pilotage_testkit::fault::{Calls, Verb};
 use pilotage_testkit::hostile::{Answer, Lie, Questions, Script};
-use pilotage_testkit::{HostileServer, build, list_until, wait_for, wait_gone};
+use pilotage_testkit::{HostileServer, build, create, list_until, wait_for, wait_gone};
 use serde_json::{Value, json};
 
 use crate::stage::{LIMIT, Stage, node_of};
@@ -40,7 +40,7 @@ impl Scene {
         let web = build::pod("web").elect().request("cpu", "100m");
         let web = web.grace(GRACE).build();
         let pods = stage.pods(&stage.own);
-        pods.create(&PostParams::default(), &web).await.unwrap();
+        create(&pods, &web).await.unwrap();
         server.answer_questions(Questions::Run(json!({})));
         stage.lead_to(server, "evil").await;
         let web = stage.runs(&stage.own, "web").await;

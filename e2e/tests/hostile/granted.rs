@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::PostParams;
 use pilotage_api::{keys, names};
 use pilotage_testkit::build::PodBuilder;
 use pilotage_testkit::fault::{Calls, Verb};
 use pilotage_testkit::hostile::{Lie, Script};
-use pilotage_testkit::{HostileServer, build};
+use pilotage_testkit::{HostileServer, build, create};
 
 use crate::stage::{LIMIT, Stage, node_of, record};
 
@@ -41,7 +40,7 @@ impl Scene {
 
         let pod = pod.elect().request("cpu", "100m").build();
         let pods = stage.pods(&stage.own);
-        let pod = pods.create(&PostParams::default(), &pod).await.unwrap();
+        let pod = create(&pods, &pod).await.unwrap();
         let shown = build::chaperon_of(&pod, Some(&stage.source_uid().await));
         let shown = shown.granted(1).running(LIE);
         server.put(shown.value()).unwrap();

@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use pilotage_api::{Target, conditions::types, keys};
 use pilotage_e2e::hostile::written::long_region;
-use pilotage_testkit::{HostileServer, build};
+use pilotage_testkit::{HostileServer, build, create};
 use serde_json::json;
 
 use crate::stage::{Stage, name_target};
@@ -18,14 +18,11 @@ async fn a_region_of_90_kilobytes_is_refused_wherever_it_is_written() {
     let tenant = stage.tenant().await;
     let pods: Api<Pod> = Api::namespaced(tenant.clone(), &stage.own);
     let long = long_region();
-    let (post, params) = (PostParams::default(), PatchParams::default());
+    let params = PatchParams::default();
 
     let pod = |name: &str| build::pod(name).elect().request("cpu", "1m");
-    let refused = pods
-        .create(&post, &pod("long").annotation(keys::REGION, &*long).build())
-        .await
-        .unwrap_err()
-        .to_string();
+    let asked = pod("long").annotation(keys::REGION, &*long).build();
+    let refused = create(&pods, &asked).await.unwrap_err().to_string();
     assert!(
         refused.contains("has 90000 bytes, and may have 63"),
         "{refused}"
@@ -35,7 +32,7 @@ async fn a_region_of_90_kilobytes_is_refused_wherever_it_is_written() {
         "it is told in few words: {}",
         refused.len()
     );
-    pods.create(&post, &pod("short").build()).await.unwrap();
+    create(&pods, &pod("short").build()).await.unwrap();
     let patch = json!({ "metadata": { "annotations": { keys::REGION: long } } });
     let patch = Patch::Merge(&patch);
     let refused = pods.patch("short", &params, &patch).await.unwrap_err();

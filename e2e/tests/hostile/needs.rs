@@ -1,8 +1,8 @@
 //! Needs that no plugin knows: the pod is refused by their names, and isn't bound as if it had none.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
-use pilotage_testkit::{build, wait_for};
+use kube::api::{Api, DeleteParams, ListParams};
+use pilotage_testkit::{build, create, wait_for};
 use serde_json::{Value, json};
 
 use crate::stage::{LIMIT, Stage};
@@ -47,7 +47,7 @@ async fn what_no_plugin_knows_is_refused_by_its_name() {
             pod["spec"][key] = value.clone();
         }
         let pod = serde_json::from_value(pod).unwrap();
-        pods.create(&PostParams::default(), &pod).await.unwrap();
+        create(&pods, &pod).await.unwrap();
     }
     for (name, need, _) in needs() {
         let words = format!("needs {need}, which this candidate scheduler doesn't know yet");

@@ -7,7 +7,7 @@ use kube::{
 };
 use pilotage_api::{conditions::types, names};
 use pilotage_e2e::hostile::written;
-use pilotage_testkit::{HostileServer, build, fault::Verb, hostile::Questions, wait_for};
+use pilotage_testkit::{HostileServer, build, create, fault::Verb, hostile::Questions, wait_for};
 use serde_json::Value;
 
 use crate::stage::{LIMIT, Stage};
@@ -26,7 +26,7 @@ async fn absurd_times_and_amounts_end_no_process() {
     let mut asked = Vec::new();
     for pod in written::extreme_pods() {
         let pod: Pod = serde_json::from_value(pod).unwrap();
-        let pod = pods.create(&PostParams::default(), &pod).await.unwrap();
+        let pod = create(&pods, &pod).await.unwrap();
         let (name, uid) = (pod.name_any(), pod.uid().unwrap());
         asked.push(names::chaperon(&stage.own, &name, &uid));
     }
@@ -71,7 +71,7 @@ async fn a_pod_of_all_cpu_leaves_a_real_node_as_it_was() {
         let pod = build::pod(name).elect().request("cpu", cpu);
         let pod = pod.node_selector("kubernetes.io/hostname", &node);
         let pod = pod.tolerate(Some(TAINT), None, Some("NoSchedule"));
-        pods.create(&params, &pod.build()).await.unwrap();
+        create(&pods, &pod.build()).await.unwrap();
     };
     let is_refused = |pod: &Pod| {
         let mut conditions = pod
@@ -109,7 +109,7 @@ async fn a_target_of_absurd_room_is_asked_as_any_other() {
     // Who says to have room for everything is asked.
     let pods: Api<Pod> = Api::namespaced(stage.tenant().await, &stage.own);
     let pod = build::pod("web").elect().request("cpu", "100m").build();
-    pods.create(&PostParams::default(), &pod).await.unwrap();
+    create(&pods, &pod).await.unwrap();
     server
         .counted(Verb::Create, "podchaperons", 1, LIMIT)
         .await

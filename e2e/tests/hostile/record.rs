@@ -3,30 +3,23 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api,
-    api::{Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams},
 };
 use pilotage_api::keys;
-use pilotage_testkit::wait_for;
+use pilotage_testkit::create;
 use serde_json::{Value, json};
 
-use crate::stage::{LIMIT, Stage, elected, record};
+use crate::stage::{Stage, elected, record};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_but_pilotage_writes_a_record() {
     let stage = Stage::new("record").await;
     let tenant: Api<Pod> = Api::namespaced(stage.tenant().await, &stage.own);
-    let own = tenant
-        .create(&PostParams::default(), &elected("own", "64"))
-        .await
-        .unwrap();
+    let own = create(&tenant, &elected("own", "64")).await.unwrap();
     let honest = stage.pods(&stage.honest);
-    honest
-        .create(&PostParams::default(), &elected("web", "100m"))
-        .await
-        .unwrap();
-    let web = wait_for(&honest, "web", |pod| record(pod).is_some(), LIMIT)
-        .await
-        .unwrap();
+    create(&honest, &elected("web", "100m")).await.unwrap();
+    // Until it is bound its record may change once more.
+    let web = stage.runs(&stage.honest, "web").await;
     let large = format!("{}/u/1", "x".repeat(200_000));
     let values = [json!("elsewhere/u/1"), json!(large), json!(""), Value::Null];
     // Even an administrator's change would let a second delegate start.

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
-use kube::{Api, api::PostParams};
+use kube::Api;
 use pilotage_api::{keys, names};
 use pilotage_testkit::HostileServer;
 use pilotage_testkit::fault::{Calls, Verb};
 use pilotage_testkit::hostile::{Lie, Script};
-use pilotage_testkit::wait_for;
+use pilotage_testkit::{create, wait_for};
 use tokio::time::Instant;
 
 use crate::stage::{LIMIT, SILENCE, Stage, elected, name_target};
+use crate::watches::WATCHES;
 
 /// One of so many pods asks the target with the most room first.
 const FIRST: usize = 4;
@@ -58,6 +59,11 @@ async fn is_shown(prefix: &str, script: Script) -> bool {
         let node = names::virtual_node(Some(&stage.honest), target);
         wait_for(&nodes, &node, has_room, LIMIT).await.unwrap();
     }
+    // The scheduler has lists of its own.
+    let watched = server
+        .counted(Verb::Watch, "podchaperons", WATCHES, LIMIT)
+        .await;
+    watched.unwrap();
 
     // Nobody may have known of its room yet.
     let mut silent_after = None;
@@ -103,7 +109,7 @@ async fn place(stage: &Stage, server: &HostileServer, name: &str) -> Placed {
     let (before, began) = (asked(), Instant::now());
     let pods = stage.pods(&stage.honest);
     let pod = elected(name, "400m");
-    pods.create(&PostParams::default(), &pod).await.unwrap();
+    create(&pods, &pod).await.unwrap();
     let proxy = stage.runs(&stage.honest, name).await;
     let took = began.elapsed();
     stage.has_one_delegate(&proxy).await;

@@ -6,10 +6,10 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, try_join_all};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams};
 use kube::runtime::watcher;
 use pilotage_e2e::fleet::Fleet;
-use pilotage_testkit::{build, unique, wait_count};
+use pilotage_testkit::{build, create, unique, wait_count};
 use tokio::time::Instant;
 
 use crate::stage::{LIMIT, has_one_delegate, is_running, node_of};
@@ -81,7 +81,7 @@ impl Group {
                 .elect()
                 .request("cpu", "10m")
                 .build();
-            self.pods.create(&PostParams::default(), &pod).await
+            create(&self.pods, &pod).await
         });
         try_join_all(created).await.unwrap();
     }

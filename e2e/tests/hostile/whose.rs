@@ -3,10 +3,10 @@
 use std::pin::pin;
 
 use k8s_openapi::api::events::v1::Event;
-use kube::{Api, api::PostParams, runtime::watcher};
+use kube::{Api, runtime::watcher};
 use pilotage_api::{conditions::types, keys};
 use pilotage_e2e::hostile::written::forged;
-use pilotage_testkit::{HostileServer, build, fault::Verb, wait_count, wait_for};
+use pilotage_testkit::{HostileServer, build, create, fault::Verb, wait_count, wait_for};
 
 use crate::stage::{LIMIT, Stage, elected, record};
 
@@ -40,7 +40,7 @@ async fn a_tenants_target_binds_nobody_elses_pod() {
     // It fits nowhere, so that it waits as long as the attack lasts.
     let pods = stage.pods(&stage.honest);
     let victim = elected("victim", "64");
-    let victim = pods.create(&PostParams::default(), &victim).await.unwrap();
+    let victim = create(&pods, &victim).await.unwrap();
     let source = stage.source_uid().await;
     // As it is, as if it were the tenant's own, and as plain Admiralty would have made it.
     for chaperon in forged(&victim, &source, &stage.own) {
@@ -93,7 +93,7 @@ async fn a_forged_end_of_a_chaperon_leaves_its_pod_where_it_is() {
 
     let pods = stage.pods(&stage.honest);
     let pod = elected("web", "100m");
-    pods.create(&PostParams::default(), &pod).await.unwrap();
+    create(&pods, &pod).await.unwrap();
     let placed = |pod: &k8s_openapi::api::core::v1::Pod| {
         pod.spec
             .as_ref()

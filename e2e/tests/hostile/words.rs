@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::DeleteParams;
 use pilotage_api::{keys, names};
 use pilotage_e2e::hostile::written::{self, LAST_APPLIED};
-use pilotage_testkit::{HostileServer, build, hostile::Questions, wait_for, wait_gone};
+use pilotage_testkit::{HostileServer, build, create, hostile::Questions, wait_for, wait_gone};
 use serde_json::Value;
 
 use crate::stage::{LIMIT, Stage, node_of, record};
@@ -36,7 +36,7 @@ impl Told {
         let pods: Api<Pod> = Api::namespaced(stage.tenant().await, &stage.own);
         let pod = build::pod("web").elect().annotation("team", "own");
         let pod = pod.annotation(LAST_APPLIED, "{}").request("cpu", "1m");
-        let created = pods.create(&PostParams::default(), &pod.build()).await;
+        let created = create(&pods, &pod.build()).await;
         Self {
             created: created.unwrap(),
             stage,

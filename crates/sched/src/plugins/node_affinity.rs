@@ -4,6 +4,8 @@
 //! Its hint asks whether a node matches that didn't before, the configuration's affinity included; upstream's asks that
 //! of the pod's own alone, so that pods miss nodes.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1 as core;
 
 use super::by_set;
@@ -16,10 +18,11 @@ use crate::node_affinity::{
 };
 use crate::node_object::NodeObject;
 use crate::plugin::{
-    EnqueueExtensions, Filter, HintReads, Plugin, PreFilter, PreFiltered, PreScore, PreScored,
-    Score, normalize_by_max,
+    EnqueueExtensions, Filter, HintReads, NodeLabels, Plugin, PreFilter, PreFiltered, PreScore,
+    PreScored, Score, normalize_by_max,
 };
 use crate::pod_info::PodInfo;
+use crate::pod_needs::PodNeeds;
 use crate::refusals::Refusals;
 use crate::state::CycleState;
 use crate::status::{PluginError, PluginName, Reason, Status, Verdict};
@@ -99,6 +102,18 @@ impl EnqueueExtensions for NodeAffinity {
 
     fn hint_reads(&self) -> HintReads {
         HintReads::Needs
+    }
+
+    fn node_labels(&self) -> Option<&dyn NodeLabels> {
+        Some(self)
+    }
+}
+
+impl NodeLabels for NodeAffinity {
+    fn read(&self, needs: &PodNeeds) -> BTreeSet<String> {
+        let added = self.added_required.iter().flatten();
+        let added = added.flat_map(NodeSelectorTerm::keys);
+        needs.node_affinity.keys().chain(added).cloned().collect()
     }
 }
 

@@ -2,11 +2,13 @@
 //! labels together. An index says which sorts another pod may matter to, so that not each of thousands is asked about.
 //! Knows nothing of events.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::QueuedPod;
 use super::hints::{Hints, Rejected};
+use super::kindred::{Help, Kept, Kindred};
+use super::reads::{AllReads, Reads};
 use crate::counts::{Anchored, Labelled, PodSet};
 use crate::guard::caught;
 use crate::names::PodUid;
@@ -16,7 +18,7 @@ use crate::pod_needs::PodNeeds;
 use crate::status::PluginName;
 
 /// What the pods of a circle have in common.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct CircleKey {
     profile: Arc<str>,
     rejected_by: BTreeSet<PluginName>,
@@ -50,12 +52,19 @@ impl CircleKey {
         rejecting.chain(&self.gate).copied().collect()
     }
 
-    /// What of these needs is read when a node changes.
-    fn reads_for_nodes(&self, needs: &PodNeeds, hints: &Hints) -> Option<Vec<String>> {
-        let asked = self.asked().into_iter();
-        asked
-            .map(|plugin| hints.reads_for_nodes(&self.profile, plugin, needs))
-            .collect()
+    /// What the hints about pods with these needs read of a node: of the needs, and of the node's labels.
+    fn reads(&self, needs: &PodNeeds, hints: &Hints) -> [Option<Vec<String>>; 2] {
+        let asked = self.asked();
+        let of_needs = asked.iter();
+        let of_needs = of_needs.map(|plugin| hints.reads_for_nodes(&self.profile, plugin, needs));
+        let mut tell = asked.clone();
+        tell.retain(|plugin| hints.tells_node_labels(&self.profile, plugin));
+        let labels = tell.iter();
+        let labels = labels.map(|plugin| hints.node_labels(&self.profile, plugin, needs));
+        let labels = labels.collect::<Option<Vec<_>>>();
+        let labels = labels.and_then(|each| each.into_iter().reduce(|one, other| &one | &other));
+        let labels = labels.map(|keys| keys.into_iter().collect());
+        [of_needs.collect(), labels]
     }
 
     /// Those of them who say to whom other pods matter.
@@ -84,43 +93,32 @@ impl Kin {
     }
 }
 
-/// Pods of a sort that are equal to plugins that look at other pods.
-pub(super) type Kindred = BTreeMap<PodUid, Arc<PodInfo>>;
-
 /// Pods with equal needs.
 #[derive(Debug)]
 pub(super) struct Sort {
     // One of them that is, or was, here, and stands for all in what they need; it keeps the address of the needs taken.
     one: Arc<PodInfo>,
     kin: BTreeMap<Kin, Kindred>,
-    // Kept once by the circle.
-    for_nodes: Option<Arc<Vec<String>>>,
+    reads: Reads,
+    // Of all kin.
+    pods: usize,
+    kept: Kept,
 }
 
-/// Which sorts hear the same of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct ForNodes(usize);
-
 impl Sort {
-    /// By what of it is read when a node changes, if that is told in short.
-    pub(super) fn for_nodes(&self) -> Option<ForNodes> {
-        let reads = self.for_nodes.as_ref()?;
-        Some(ForNodes(Arc::as_ptr(reads).addr()))
+    /// What its pods' hints read of a node.
+    pub(super) const fn reads(&self) -> &Reads {
+        &self.reads
     }
 
     /// One that has the needs of all.
     pub(super) const fn one(&self) -> &Arc<PodInfo> {
         &self.one
     }
-
-    /// The pods, those that are equal to plugins that look at other pods together.
-    pub(super) fn kin(&self) -> impl Iterator<Item = &Kindred> {
-        self.kin.values()
-    }
 }
 
 /// A sort, by number.
-type SortId = u32;
+pub(super) type SortId = u32;
 
 /// To which sorts other pods matter, by one plugin.
 #[derive(Debug, Default)]
@@ -139,7 +137,9 @@ pub(super) struct Circle {
     by_needs: HashMap<usize, SortId>,
     sought: BTreeMap<PluginName, Sought>,
     labelled: Labelled,
-    for_nodes: HashSet<Arc<Vec<String>>>,
+    reads: AllReads,
+    // The first sort of which some are helped and haven't been told; `None` if there is none.
+    helped_from: Option<SortId>,
 }
 
 fn needs_of(pod: &PodInfo) -> usize {
@@ -156,20 +156,22 @@ impl Circle {
         self.by_needs.is_empty()
     }
 
-    pub(super) fn insert(&mut self, pod: &Arc<PodInfo>, key: &CircleKey, hints: &Hints) {
+    pub(super) fn insert(&mut self, queued: &QueuedPod, key: &CircleKey, hints: &Hints) {
+        let pod = &queued.pod;
         let indexed = key.with_index(hints);
         let needs = needs_of(pod);
         let known = self.by_needs.get(&needs).copied();
         let id = known.unwrap_or_else(|| {
-            let for_nodes = key.reads_for_nodes(&pod.needs, hints);
-            self.add(needs, pod, for_nodes, &indexed)
+            let [of_needs, labels] = key.reads(&pod.needs, hints);
+            let reads = self.reads.keep(of_needs, labels);
+            self.add(needs, pod, reads, &indexed)
         });
         if let Some(Some(sort)) = self.sorts.get_mut(id as usize) {
             if !indexed.is_empty() {
                 self.labelled.insert(pod.labels(), id);
             }
-            let kindred = sort.kin.entry(Kin::of(pod)).or_default();
-            kindred.insert(pod.uid.clone(), pod.clone());
+            sort.kin.entry(Kin::of(pod)).or_default().insert(queued);
+            sort.pods = sort.pods.saturating_add(1);
         }
     }
 
@@ -177,14 +179,15 @@ impl Circle {
         &mut self,
         needs: usize,
         pod: &Arc<PodInfo>,
-        for_nodes: Option<Vec<String>>,
+        reads: Reads,
         indexed: &[(PluginName, &dyn OtherPods)],
     ) -> SortId {
-        let for_nodes = for_nodes.map(|reads| self.keep(reads));
         let sort = Sort {
             one: pod.clone(),
             kin: BTreeMap::new(),
-            for_nodes,
+            reads,
+            pods: 0,
+            kept: Kept::default(),
         };
         let id = self.free.pop().unwrap_or_else(|| {
             self.sorts.push(None);
@@ -207,15 +210,6 @@ impl Circle {
         id
     }
 
-    fn keep(&mut self, reads: Vec<String>) -> Arc<Vec<String>> {
-        if let Some(known) = self.for_nodes.get(&reads) {
-            return known.clone();
-        }
-        let reads = Arc::new(reads);
-        self.for_nodes.insert(reads.clone());
-        reads
-    }
-
     pub(super) fn remove(&mut self, pod: &PodInfo, key: &CircleKey, hints: &Hints) {
         let needs = needs_of(pod);
         let Some(&id) = self.by_needs.get(&needs) else {
@@ -227,8 +221,11 @@ impl Circle {
         let indexed = key.with_index(hints);
         let kin = Kin::of(pod);
         if let Some(kindred) = sort.kin.get_mut(&kin) {
-            if kindred.remove(&pod.uid).is_some() && !indexed.is_empty() {
-                self.labelled.remove(pod.labels(), id);
+            if kindred.remove(&pod.uid) {
+                sort.pods = sort.pods.saturating_sub(1);
+                if !indexed.is_empty() {
+                    self.labelled.remove(pod.labels(), id);
+                }
             }
             if kindred.is_empty() {
                 sort.kin.remove(&kin);
@@ -246,19 +243,82 @@ impl Circle {
                 }
             }
         }
-        // Of the circle and of this one.
-        let is_last = |reads: &&Arc<Vec<String>>| Arc::strong_count(reads) <= 2;
-        if let Some(reads) = sort.for_nodes.as_ref().filter(is_last) {
-            self.for_nodes.remove(reads);
-        }
         self.by_needs.remove(&needs);
-        self.sorts[id as usize] = None;
+        if let Some(gone) = self.sorts[id as usize].take() {
+            self.reads.release(gone.reads);
+        }
         self.free.push(id);
     }
 
     /// All sorts.
-    pub(super) fn sorts(&self) -> impl Iterator<Item = &Sort> {
-        self.sorts.iter().flatten()
+    pub(super) fn ids(&self) -> Vec<SortId> {
+        let all = self.sorts.iter().zip(0..);
+        all.filter_map(|(sort, id)| sort.as_ref().map(|_| id))
+            .collect()
+    }
+
+    pub(super) fn sort(&self, id: SortId) -> Option<&Sort> {
+        self.sorts.get(id as usize)?.as_ref()
+    }
+
+    /// The sort of a pod that has, or had, these needs.
+    pub(super) fn id_of(&self, pod: &PodInfo) -> Option<SortId> {
+        self.by_needs.get(&needs_of(pod)).copied()
+    }
+
+    /// An event helps all pods of a sort; how many they are.
+    pub(super) fn help_sort(&mut self, id: SortId, help: Help) -> usize {
+        let Some(Some(sort)) = self.sorts.get_mut(id as usize) else {
+            return 0;
+        };
+        sort.kept.keep(help);
+        let helped = sort.pods;
+        self.has_help(id);
+        helped
+    }
+
+    /// The pods of a sort, those that are equal to plugins that look at other pods together. Whoever helps some of
+    /// them as a whole says so: [`Circle::has_help`].
+    pub(super) fn kin_mut(&mut self, id: SortId) -> impl Iterator<Item = &mut Kindred> {
+        let sort = self.sorts.get_mut(id as usize).and_then(Option::as_mut);
+        sort.into_iter().flat_map(|sort| sort.kin.values_mut())
+    }
+
+    /// Something is kept for some of a sort.
+    pub(super) fn has_help(&mut self, id: SortId) {
+        self.helped_from = Some(self.helped_from.map_or(id, |from| from.min(id)));
+    }
+
+    /// Whether some that are helped may not have been told.
+    pub(super) const fn is_helped(&self) -> bool {
+        self.helped_from.is_some()
+    }
+
+    /// What is kept for a pod.
+    pub(super) fn help_for(&self, queued: &QueuedPod) -> Option<&Help> {
+        let sort = self.sort(self.id_of(&queued.pod)?)?;
+        let kindred = sort.kin.get(&Kin::of(&queued.pod))?;
+        kindred.kept.best(&sort.kept, queued.waits_since)
+    }
+
+    /// As [`Kindred::tell`], of all.
+    pub(super) fn tell(&mut self, most: usize, told: &mut Vec<(PodUid, Help)>) {
+        let Some(from) = self.helped_from.take() else {
+            return;
+        };
+        for (sort, id) in self.sorts.iter_mut().zip(0..).skip(from as usize) {
+            let Some(Sort { kin, kept, .. }) = sort else {
+                continue;
+            };
+            if !kin
+                .values_mut()
+                .all(|kindred| kindred.tell(kept, most, told))
+            {
+                self.helped_from = Some(id);
+                return;
+            }
+            *kept = Kept::default();
+        }
     }
 
     /// The sorts to which a pod may matter that was like this before its event and is like that after it; `None` for
@@ -268,9 +328,9 @@ impl Circle {
         plugins: &[(PluginName, &dyn OtherPods)],
         (before, after): (Option<&PodInfo>, Option<&PodInfo>),
         itself: Option<&PodInfo>,
-    ) -> Option<impl Iterator<Item = &Sort>> {
+    ) -> Option<Vec<SortId>> {
         let mut found: Vec<SortId> = Vec::new();
-        let itself = itself.and_then(|pod| self.by_needs.get(&needs_of(pod)));
+        let itself = itself.and_then(|pod| self.id_of(pod));
         found.extend(itself);
         for (name, plugin) in plugins {
             let index = self.sought.get(name)?;
@@ -288,8 +348,7 @@ impl Circle {
         }
         found.sort_unstable();
         found.dedup();
-        let sorts = found.into_iter();
-        Some(sorts.filter_map(|id| self.sorts.get(id as usize)?.as_ref()))
+        Some(found)
     }
 }
 
@@ -298,7 +357,6 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
-    use super::Kindred;
     use crate::labels::Labels;
     use crate::moment::Moment;
     use crate::plugins::stock_profile;
@@ -338,11 +396,11 @@ mod tests {
             status: Status::unschedulable("gated"),
         });
         pool.insert(gated, &hints);
-        let circles = |pool: &Pool| {
-            let circles = pool.circles().map(|(_, circle)| {
-                let sorts = circle.sorts().map(|sort| -> Vec<_> {
-                    let uids = sort.kin().flat_map(|kindred| kindred.keys());
-                    let uids = uids.map(ToString::to_string);
+        let circles = |pool: &mut Pool| {
+            let circles = pool.circles_mut().map(|(_, circle)| {
+                let sorts = circle.ids().into_iter().map(|id| -> Vec<_> {
+                    let pods = circle.kin_mut(id).flat_map(|kindred| kindred.pods());
+                    let uids = pods.map(|pod| pod.uid.to_string());
                     uids.collect::<BTreeSet<_>>().into_iter().collect()
                 });
                 sorts.collect::<Vec<_>>()
@@ -358,12 +416,12 @@ mod tests {
             sorts(&[&["c"]]),
             sorts(&[&["d"]]),
         ];
-        assert_eq!(circles(&pool), expected.into());
+        assert_eq!(circles(&mut pool), expected.into());
         assert_eq!((pool.len(), pool.is_gated(&uid("d"))), ((4, 1), true));
         for name in ["a", "b", "c", "d", "e"] {
             assert!(pool.remove(&uid(name), &hints).is_some());
         }
-        assert!(pool.is_empty() && circles(&pool).is_empty());
+        assert!(pool.is_empty() && circles(&mut pool).is_empty());
         assert!(pool.remove(&uid("a"), &hints).is_none());
     }
 
@@ -385,11 +443,14 @@ mod tests {
             }
             pool.insert(QueuedPod::new(info.into(), Moment::ZERO, 0), &hints);
         }
-        let (_, circle) = pool.circles().next().unwrap();
-        let sort = circle.sorts().next().unwrap();
-        let mut sizes: Vec<_> = sort.kin().map(Kindred::len).collect();
+        let (_, circle) = pool.circles_mut().next().unwrap();
+        let ids = circle.ids();
+        let mut sizes: Vec<_> = circle
+            .kin_mut(ids[0])
+            .map(|kindred| kindred.len())
+            .collect();
         sizes.sort_unstable();
-        assert_eq!((circle.sorts().count(), sizes), (1, vec![1, 1, 2]));
+        assert_eq!((ids.len(), sizes), (1, vec![1, 1, 2]));
     }
 
     #[test]
@@ -405,8 +466,8 @@ mod tests {
             queued.rejected_by = BTreeSet::from(["InterPodAffinity", "PodTopologySpread"]);
             pool.insert(queued, &hints);
         }
-        let meant = |pool: &Pool, app: &str| {
-            let (key, circle) = pool.circles().next().unwrap();
+        let meant = |pool: &mut Pool, app: &str| {
+            let (key, circle) = pool.circles_mut().next().unwrap();
             let plugins = key.with_index(&hints);
             let other = pod("other")
                 .label("app", app)
@@ -414,14 +475,22 @@ mod tests {
                 .info();
             let came = circle.meant(&plugins, (None, Some(&other)), None);
             let went = circle.meant(&plugins, (Some(&other), None), None);
-            (came.unwrap().count(), went.unwrap().count())
+            (came.unwrap().len(), went.unwrap().len())
         };
-        let before = (meant(&pool, "a"), meant(&pool, "c"), meant(&pool, "d"));
+        let before = (
+            meant(&mut pool, "a"),
+            meant(&mut pool, "c"),
+            meant(&mut pool, "d"),
+        );
         assert_eq!(before, ((1, 2), (3, 3), (0, 1)));
         for name in ["a", "b"] {
             pool.remove(&uid(name), &hints);
         }
-        let after = (meant(&pool, "a"), meant(&pool, "c"), meant(&pool, "d"));
+        let after = (
+            meant(&mut pool, "a"),
+            meant(&mut pool, "c"),
+            meant(&mut pool, "d"),
+        );
         assert_eq!(after, ((0, 1), (1, 1), (0, 1)));
     }
 }

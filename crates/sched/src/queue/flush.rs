@@ -1,9 +1,9 @@
 //! What the passing of time does to the queue. It has no clock: whoever has one calls.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::hints::Worth;
+use super::kindred::Help;
 use super::{Place, Queue, arrivals};
 use crate::moment::Moment;
 use crate::names::PodUid;
@@ -11,18 +11,12 @@ use crate::names::PodUid;
 /// How often pods that waited too long are looked for.
 pub(super) const UNSCHEDULABLE_FLUSH: Duration = Duration::from_secs(30);
 
-/// So many pods at most are moved by one event or one [`Queue::flush`]: a pod with many rules takes tens of
-/// microseconds, and others wait for the lock.
+/// So many pods at most are moved by one [`Queue::flush`]: a pod with many rules takes tens of microseconds, and others
+/// wait for the lock.
 pub(super) const SLICE: usize = 256;
 
-/// A pod that an event helps, and that waits for its turn to be brought back.
-#[derive(Debug)]
-pub(super) struct HelpedLater {
-    /// Once it was tried again, the event is no news.
-    pub(super) attempts: u32,
-    pub(super) worth: Worth,
-    pub(super) why: Arc<str>,
-}
+/// So many at most are moved by one event, since events come in bursts.
+pub(super) const BY_EVENT: usize = 32;
 
 /// What a flush did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,13 +42,29 @@ impl Queue {
     }
 
     /// An event helps a pod, which is brought back later, and once, however many events help it until then.
-    pub(super) fn help_later(&mut self, uid: PodUid, mut later: HelpedLater) {
+    pub(super) fn help_later(&mut self, uid: PodUid, mut help: Help) {
         if let Some(before) = self.helped.get(&uid)
-            && before.attempts == later.attempts
+            && let Some(queued) = self.pool.get(&uid)
+            && before.is_for(queued.waits_since)
         {
-            later.worth = later.worth.max(before.worth);
+            help.worth = help.worth.max(before.worth);
         }
-        self.helped.insert(uid, later);
+        self.helped.insert(uid, help);
+    }
+
+    /// Looks at one pod that an event has helped, if there is one: whether it has moved.
+    pub(super) fn bring_back_helped(&mut self, now: Moment) -> Option<bool> {
+        if self.helped.is_empty() {
+            for (uid, help) in self.pool.tell_helped(SLICE) {
+                self.help_later(uid, help);
+            }
+        }
+        let (uid, help) = self.helped.pop_first()?;
+        let waiting = self.pool.get(&uid);
+        let is_news = waiting.is_some_and(|queued| help.is_for(queued.waits_since));
+        let taken = is_news.then(|| self.take_waiting(&uid)).flatten();
+        let place = taken.map(|queued| self.bring_back(queued, help.worth, &help.why, now));
+        Some(place.is_some_and(|place| place != Place::Gated))
     }
 
     /// Looks at one pod that is due, if there is one: whether it has moved.
@@ -70,15 +80,8 @@ impl Queue {
                 return Some(true);
             }
         }
-        if let Some((uid, helped)) = self.helped.pop_first() {
-            let waiting = self.pool.get(&uid);
-            let is_news = waiting.is_some_and(|queued| queued.attempts == helped.attempts);
-            let taken = is_news.then(|| self.take_waiting(&uid)).flatten();
-            let Some(queued) = taken else {
-                return Some(false);
-            };
-            let place = self.bring_back(queued, helped.worth, &helped.why, now);
-            return Some(place != Place::Gated);
+        if let Some(moved) = self.bring_back_helped(now) {
+            return Some(moved);
         }
         if self.tired.is_empty() && now >= self.next_unschedulable_flush {
             self.next_unschedulable_flush = now.after(UNSCHEDULABLE_FLUSH);
@@ -105,7 +108,8 @@ impl Queue {
             .into_iter()
             .filter_map(|heap| heap.peek().map(|first| self.config.backoff_end(first)))
             .min();
-        let is_due = !self.helped.is_empty() || !self.tired.is_empty();
+        let is_helped = !self.helped.is_empty() || self.pool.is_helped();
+        let is_due = is_helped || !self.tired.is_empty();
         let at_once = is_due.then_some(Moment::ZERO);
         let waiting = !self.pool.is_empty();
         let unschedulable = waiting.then_some(self.next_unschedulable_flush);

@@ -3,94 +3,189 @@
 //! can't matter to, none is.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::Queue;
-use super::circle::{Circle, Sort};
+use super::circle::{Circle, SortId};
 use super::hints::{Asked, Worth};
+use super::kindred::{Help, Kindred, Turn};
+use super::reads::Address;
 use crate::event::{Event, EventObject, EventResource};
+use crate::labels::Labels;
 use crate::names::PodUid;
+use crate::node_object::NodeObject;
 use crate::plugin::HintReads;
+use crate::pod_info::PodInfo;
 
-/// Pods, each with what the event is worth to it.
-type Helped = Vec<(PodUid, Worth)>;
+/// Whom an event helps.
+struct Helping<'a> {
+    event: &'a Event,
+    not: Option<&'a PodInfo>,
+    why: Arc<str>,
+    up_to: Turn,
+    // Those of whom it isn't kept as of a whole.
+    each: Vec<(PodUid, Worth)>,
+    // How many others.
+    of_wholes: usize,
+}
 
 impl Queue {
-    /// The waiting pods that an event may help, in a repeatable order.
-    pub(super) fn helped(&self, event: &Event, not: Option<&PodUid>) -> Helped {
-        let mut helped = Helped::new();
+    /// Remembers which waiting pods an event may help, and how much; how many they are.
+    pub(super) fn help(&mut self, event: &Event, not: Option<&PodUid>) -> usize {
+        let not = not.and_then(|uid| self.pool.get(uid));
+        let not = not.map(|queued| queued.pod.clone());
+        let mut helping = Helping {
+            event,
+            not: not.as_deref(),
+            why: event.to_string().into(),
+            up_to: self.pool.turn(),
+            each: Vec::new(),
+            of_wholes: 0,
+        };
+        let subject = event.subject().and_then(|pod| self.pool.get(&pod.uid));
         if event.kind.resource == EventResource::TargetPod {
             // It is nobody else's.
-            let waiting = event.subject().and_then(|pod| self.pool.get(&pod.uid));
-            if let Some(queued) = waiting {
-                helped.push((queued.pod.uid.clone(), self.hints.worth(queued, event)));
-            }
+            let worth = subject.map(|queued| (&queued.pod, self.hints.worth(queued, event)));
+            helping.each(worth);
         } else {
-            for (key, circle) in self.pool.circles() {
+            let itself = subject.map(|queued| queued.pod.clone());
+            for (key, circle) in self.pool.circles_mut() {
                 let asked = self.hints.asked(key.rejected(), event);
                 if !asked.is_nobody() {
-                    self.helped_of(circle, &asked, event, &mut helped);
+                    helping.circle(circle, &asked, itself.as_deref());
                 }
             }
         }
-        helped.retain(|(uid, worth)| *worth != Worth::Nothing && Some(uid) != not);
-        helped.sort_by_cached_key(|(uid, _)| (self.pool.is_gated(uid), uid.clone()));
+        let Helping {
+            each, of_wholes, ..
+        } = helping;
+        let helped = of_wholes.saturating_add(each.len());
+        for (uid, worth) in each {
+            let (why, up_to) = (helping.why.clone(), helping.up_to);
+            self.help_later(uid, Help { worth, why, up_to });
+        }
         helped
     }
+}
 
-    fn helped_of(&self, circle: &Circle, asked: &Asked<'_>, event: &Event, helped: &mut Helped) {
+impl Helping<'_> {
+    fn circle(&mut self, circle: &mut Circle, asked: &Asked<'_>, itself: Option<&PodInfo>) {
         let reads = asked.reads();
-        if let EventObject::Pod { old, new } = &event.object
-            && let Some(subject) = event.subject()
-            && let Some(plugins) = asked.by_other_pods()
-        {
-            let itself = self.pool.get(&subject.uid).map(|queued| &*queued.pod);
-            let versions = (old.as_deref(), new.as_deref());
-            if let Some(sorts) = circle.meant(&plugins, versions, itself) {
-                return sorts.for_each(|sort| {
-                    let of_all = reads == HintReads::Needs;
-                    let of_all = of_all.then(|| asked.worth(sort.one(), event));
-                    of_sort(sort, of_all, reads, asked, event, helped);
-                });
-            }
-        }
-        let is_of_node = matches!(event.object, EventObject::Node { .. });
+        let is_of_node = matches!(self.event.object, EventObject::Node { .. });
         let mut known = HashMap::new();
-        for sort in circle.sorts() {
-            let ask = || asked.worth(sort.one(), event);
-            let of_all = match sort.for_nodes().filter(|_| is_of_node) {
+        let mut changed = Changed::of(self.event).filter(|_| asked.tell_node_labels());
+        let not = self.not.and_then(|pod| circle.id_of(pod));
+        let meant = self.meant(circle, asked, itself);
+        for id in meant.unwrap_or_else(|| circle.ids()) {
+            let Some(sort) = circle.sort(id) else {
+                continue;
+            };
+            if let (Some(changed), Some((at, keys))) = (&mut changed, sort.reads().labels())
+                && !changed.is_any_of(at, keys)
+            {
+                continue;
+            }
+            let ask = || asked.worth(sort.one(), self.event);
+            let of_all = match sort.reads().needs().filter(|_| is_of_node) {
                 _ if reads != HintReads::Needs => None,
                 Some(alike) => Some(*known.entry(alike).or_insert_with(ask)),
                 None => Some(ask()),
             };
-            of_sort(sort, of_all, reads, asked, event, helped);
+            if of_all == Some(Worth::Nothing) {
+                continue;
+            }
+            if let Some(worth) = of_all
+                && self.event.may_help_all()
+                && not != Some(id)
+            {
+                let helped = circle.help_sort(id, self.of(worth));
+                self.of_wholes = self.of_wholes.saturating_add(helped);
+                continue;
+            }
+            let of_wholes = self.of_wholes;
+            for kindred in circle.kin_mut(id) {
+                let one = kindred.pods().next();
+                let one = one.filter(|_| reads == HintReads::Labels);
+                let of_kin = of_all.or_else(|| Some(asked.worth(one?, self.event)));
+                self.kindred(kindred, of_kin, asked);
+            }
+            if self.of_wholes > of_wholes {
+                circle.has_help(id);
+            }
         }
+    }
+
+    fn of(&self, worth: Worth) -> Help {
+        let (why, up_to) = (self.why.clone(), self.up_to);
+        Help { worth, why, up_to }
+    }
+
+    /// The sorts to which the event's pod may matter; `None` for all.
+    fn meant(
+        &self,
+        circle: &Circle,
+        asked: &Asked<'_>,
+        itself: Option<&PodInfo>,
+    ) -> Option<Vec<SortId>> {
+        let EventObject::Pod { old, new } = &self.event.object else {
+            return None;
+        };
+        let plugins = asked.by_other_pods()?;
+        circle.meant(&plugins, (old.as_deref(), new.as_deref()), itself)
+    }
+
+    /// `of_kin` is what the event is worth to each of them, if it is the same.
+    fn kindred(&mut self, kindred: &mut Kindred, of_kin: Option<Worth>, asked: &Asked<'_>) {
+        let one_is_not = |not: &PodInfo| kindred.contains(&not.uid);
+        match of_kin {
+            Some(Worth::Nothing) => {}
+            Some(worth) if self.event.may_help_all() && !self.not.is_some_and(one_is_not) => {
+                kindred.kept.keep(self.of(worth));
+                self.of_wholes = self.of_wholes.saturating_add(kindred.len());
+            }
+            _ => {
+                let event = self.event;
+                let worth = |pod| of_kin.unwrap_or_else(|| asked.worth(pod, event));
+                self.each(kindred.pods().map(|pod| (pod, worth(pod))));
+            }
+        }
+    }
+
+    fn each<'p>(&mut self, pods: impl IntoIterator<Item = (&'p Arc<PodInfo>, Worth)>) {
+        let (event, not) = (self.event, self.not);
+        let helped = pods.into_iter().filter(|(pod, worth)| {
+            *worth != Worth::Nothing
+                && event.may_help(pod)
+                && not.is_none_or(|not| pod.uid != not.uid)
+        });
+        self.each
+            .extend(helped.map(|(pod, worth)| (pod.uid.clone(), worth)));
     }
 }
 
-/// Those of a sort; `of_all` is what the event is worth to each of them, if it is the same.
-fn of_sort(
-    sort: &Sort,
-    of_all: Option<Worth>,
-    reads: HintReads,
-    asked: &Asked<'_>,
-    event: &Event,
-    helped: &mut Helped,
-) {
-    if of_all == Some(Worth::Nothing) {
-        return;
+/// The labels of a node before and after its event, and whether any of these keys differ.
+struct Changed<'a> {
+    labels: [&'a Labels; 2],
+    known: HashMap<Address, bool>,
+}
+
+impl<'a> Changed<'a> {
+    fn of(event: &'a Event) -> Option<Self> {
+        let EventObject::Node { old, new } = &event.object else {
+            return None;
+        };
+        let [old, new] = [old, new].map(|node| node.as_deref().map(NodeObject::labels));
+        Some(Self {
+            labels: [old?, new?],
+            known: HashMap::new(),
+        })
     }
-    for kindred in sort.kin() {
-        let one = kindred
-            .values()
-            .next()
-            .filter(|_| reads == HintReads::Labels);
-        let of_kin = of_all.or_else(|| Some(asked.worth(one?, event)));
-        if of_kin == Some(Worth::Nothing) {
-            continue;
-        }
-        let worth = |pod| of_kin.unwrap_or_else(|| asked.worth(pod, event));
-        let may_be_helped = kindred.iter().filter(|(_, pod)| event.may_help(pod));
-        helped.extend(may_be_helped.map(|(uid, pod)| (uid.clone(), worth(pod))));
+
+    /// `at` stands for the keys.
+    fn is_any_of(&mut self, at: Address, keys: &[String]) -> bool {
+        let [old, new] = self.labels;
+        let differ = || keys.iter().any(|key| old.get(key) != new.get(key));
+        *self.known.entry(at).or_insert_with(differ)
     }
 }
 

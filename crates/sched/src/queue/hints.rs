@@ -34,6 +34,10 @@ impl Registration {
         self.kinds.iter().any(|kind| kind.covers(event.kind))
     }
 
+    fn tells_node_labels(&self) -> bool {
+        self.plugin.node_labels().is_some()
+    }
+
     fn wants(&self, pod: &Arc<PodInfo>, event: &Event, mishaps: &Mishaps) -> bool {
         match caught(|| self.plugin.hint(pod, event)) {
             Ok(hint) => hint == Hint::Queue,
@@ -148,6 +152,25 @@ impl Hints {
             .flatten()
     }
 
+    /// Whether a plugin tells which labels of a node matter.
+    pub(super) fn tells_node_labels(&self, profile: &Arc<str>, plugin: PluginName) -> bool {
+        let plugins = self.by_profile.get(profile);
+        let registration = plugins.and_then(|plugins| plugins.get(plugin));
+        registration.is_some_and(Registration::tells_node_labels)
+    }
+
+    /// The keys of a node's labels that matter to a plugin; `None` if it doesn't tell, or panics.
+    pub(super) fn node_labels(
+        &self,
+        profile: &Arc<str>,
+        plugin: PluginName,
+        needs: &PodNeeds,
+    ) -> Option<BTreeSet<String>> {
+        let registration = self.by_profile.get(profile)?.get(plugin)?;
+        let labels = registration.plugin.node_labels()?;
+        caught(|| labels.read(needs)).ok()
+    }
+
     /// A plugin that says to whom other pods matter.
     pub(super) fn other_pods(
         &self,
@@ -208,6 +231,12 @@ impl Asked<'_> {
             registration.is_none_or(|known| known.wants(pod, event, self.mishaps))
         });
         wanted.map_or(Worth::Nothing, |(_, worth)| *worth)
+    }
+
+    /// Whether each of them says which labels of a node matter.
+    pub(super) fn tell_node_labels(&self) -> bool {
+        let mut each = self.each.iter();
+        each.all(|(registration, _)| registration.is_some_and(Registration::tells_node_labels))
     }
 
     /// The plugins, if each of them says to whom other pods matter.

@@ -14,9 +14,11 @@ mod heap;
 mod helped;
 mod hints;
 mod in_flight;
+mod kindred;
 mod place;
 mod pool;
 mod queued;
+mod reads;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,10 +27,11 @@ use std::sync::Arc;
 pub use self::arrivals::Arrivals;
 pub use self::backoff::QueueConfig;
 pub use self::flush::Flushed;
-use self::flush::{HelpedLater, SLICE, UNSCHEDULABLE_FLUSH};
+use self::flush::{BY_EVENT, UNSCHEDULABLE_FLUSH};
 use self::heap::Heap;
 use self::hints::{Hints, Worth};
 use self::in_flight::{Happened, InFlight};
+use self::kindred::Help;
 pub use self::place::{Outcome, Place, QueueSize};
 use self::pool::Pool;
 pub use self::queued::{Gate, QueuedPod};
@@ -54,8 +57,8 @@ pub struct Queue {
     arrivals: Arrivals,
     sequence: u64,
     next_unschedulable_flush: Moment,
-    // Those that an event helps, and that haven't been brought back yet.
-    helped: BTreeMap<PodUid, HelpedLater>,
+    // Those that an event helps, and that haven't been brought back yet; the pool keeps it for kindred as a whole.
+    helped: BTreeMap<PodUid, Help>,
     // Those that had waited too long when they were looked for last, and haven't been brought back yet.
     tired: VecDeque<PodUid>,
     mishaps: Arc<Mishaps>,
@@ -279,28 +282,12 @@ impl Queue {
             return 0;
         }
         self.remember(event);
-        let helped = self.helped(event, not);
-        if helped.is_empty() {
-            return 0;
-        }
-        let why = Arc::from(event.to_string());
-        let mut moved = 0_usize;
-        for (at, (uid, worth)) in helped.into_iter().enumerate() {
-            if at < SLICE {
-                let Some(queued) = self.take_waiting(&uid) else {
-                    continue;
-                };
-                let place = self.bring_back(queued, worth, &why, now);
-                moved = moved.saturating_add(usize::from(place != Place::Gated));
-            } else if let Some(queued) = self.pool.get(&uid) {
-                let later = HelpedLater {
-                    attempts: queued.attempts,
-                    worth,
-                    why: Arc::clone(&why),
-                };
-                self.help_later(uid, later);
-                moved = moved.saturating_add(1);
-            }
+        let mut moved = self.help(event, not);
+        for _ in 0..BY_EVENT {
+            let Some(has_moved) = self.bring_back_helped(now) else {
+                break;
+            };
+            moved = moved.saturating_sub(usize::from(!has_moved));
         }
         moved
     }
@@ -406,6 +393,11 @@ impl Queue {
 
     /// Puts a newer version in place, wherever the pod is (not in flight).
     fn replace(&mut self, pod: Arc<PodInfo>) {
+        // Its kindred may be others from now on.
+        let waiting = self.pool.get(&pod.uid);
+        if let Some(help) = waiting.and_then(|queued| self.pool.help_for(queued)) {
+            self.help_later(pod.uid.clone(), help.clone());
+        }
         for heap in [
             &mut self.active,
             &mut self.rejected_backoff,
@@ -419,7 +411,7 @@ impl Queue {
         }
         if let Some(mut queued) = self.pool.remove(&pod.uid, &self.hints) {
             queued.pod = pod;
-            self.pool.insert(queued, &self.hints);
+            self.pool.put_back(queued, &self.hints);
         }
     }
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::QueuedPod;
 use super::circle::{Circle, CircleKey};
 use super::hints::Hints;
+use super::kindred::{Help, Turn};
 use crate::names::PodUid;
 
 /// Pods that wait for an event: those that no node would take, and gated ones.
@@ -15,16 +16,24 @@ pub(super) struct Pool {
     unschedulable: BTreeMap<PodUid, QueuedPod>,
     gated: BTreeMap<PodUid, QueuedPod>,
     circles: HashMap<CircleKey, Circle>,
+    turn: Turn,
 }
 
 impl Pool {
-    /// Keeps a pod; a gate makes it a gated one.
-    pub(super) fn insert(&mut self, queued: QueuedPod, hints: &Hints) {
+    /// Keeps a pod that waits from now on; a gate makes it a gated one.
+    pub(super) fn insert(&mut self, mut queued: QueuedPod, hints: &Hints) {
+        self.turn = self.turn.saturating_add(1);
+        queued.waits_since = self.turn;
+        self.put_back(queued, hints);
+    }
+
+    /// Keeps a pod that was taken out for a moment: it waits as long as it did.
+    pub(super) fn put_back(&mut self, queued: QueuedPod, hints: &Hints) {
         let uid = queued.pod.uid.clone();
         self.remove(&uid, hints);
         let key = CircleKey::of(&queued);
         let circle = self.circles.entry(key.clone()).or_default();
-        circle.insert(&queued.pod, &key, hints);
+        circle.insert(&queued, &key, hints);
         if queued.gate.is_some() {
             self.gated.insert(uid, queued);
         } else {
@@ -63,8 +72,39 @@ impl Pool {
     }
 
     /// The circles in no particular order.
-    pub(super) fn circles(&self) -> impl Iterator<Item = (&CircleKey, &Circle)> {
-        self.circles.iter()
+    pub(super) fn circles_mut(&mut self) -> impl Iterator<Item = (&CircleKey, &mut Circle)> {
+        self.circles.iter_mut()
+    }
+
+    /// The turn of the last pod that has begun to wait.
+    pub(super) const fn turn(&self) -> Turn {
+        self.turn
+    }
+
+    /// Whether some may not have been told who are helped as parts of a whole.
+    pub(super) fn is_helped(&self) -> bool {
+        self.circles.values().any(Circle::is_helped)
+    }
+
+    /// What is kept for a pod, as for its kindred.
+    pub(super) fn help_for(&self, queued: &QueuedPod) -> Option<&Help> {
+        self.circles.get(&CircleKey::of(queued))?.help_for(queued)
+    }
+
+    /// So many at most of those who are helped as parts of a whole. They have to leave, or lose their help, before
+    /// the next are told.
+    pub(super) fn tell_helped(&mut self, most: usize) -> Vec<(PodUid, Help)> {
+        let mut told = Vec::new();
+        loop {
+            let helped = self.circles.iter_mut().filter(|(_, it)| it.is_helped());
+            let Some((_, circle)) = helped.min_by(|(one, _), (other, _)| one.cmp(other)) else {
+                return told;
+            };
+            circle.tell(most, &mut told);
+            if circle.is_helped() {
+                return told;
+            }
+        }
     }
 
     /// How many there are that no node would take, and how many gated ones.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::kindred::Turn;
 use crate::moment::Moment;
 use crate::pod_info::PodInfo;
 use crate::status::{PluginName, Status};
@@ -32,6 +33,8 @@ pub struct QueuedPod {
     /// Who keeps it from being tried at all, and why.
     pub(super) gate: Option<Gate>,
     pub(super) sequence: u64,
+    /// While it waits for an event.
+    pub(super) waits_since: Turn,
 }
 
 /// What a `PreEnqueue` plugin said.
@@ -57,6 +60,7 @@ impl QueuedPod {
             pending_by: BTreeSet::new(),
             gate: None,
             sequence,
+            waits_since: 0,
         }
     }
 

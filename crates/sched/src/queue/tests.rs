@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::{Outcome, Place, Queue, QueueConfig, QueuedPod};
 use crate::event::{Actions, Event, EventKind, EventResource, Hint};
 use crate::moment::Moment;
+use crate::plugin::HintReads;
 use crate::pod_info::PodInfo;
 use crate::profile::Profiles;
 use crate::status::{PluginName, Status};
@@ -20,9 +21,14 @@ pub(super) fn at(millis: u64) -> Moment {
     Moment::after_epoch(Duration::from_millis(millis))
 }
 
-/// A queue whose filters `Nodes` and `Boards` wait for new nodes and for the board, and `Deaf` for nothing.
+/// A queue whose filters `Nodes` and `Boards` wait for new nodes and for the board, and `Deaf` for nothing; to `Alike`
+/// new nodes help all pods of a kind or none.
 pub(super) fn queue_with(config: QueueConfig, gate: Option<Fake>) -> Queue {
     let nodes = Fake::new("Nodes").set(|fake| fake.events = vec![NODE_ADDED]);
+    let alike = Fake::new("Alike").set(|fake| {
+        fake.events = vec![NODE_ADDED];
+        fake.hint_reads = HintReads::Needs;
+    });
     let board = EventKind::new(EventResource::Custom("Board"), Actions::ALL);
     let boards = Fake::new("Boards").set(|fake| fake.events = vec![board]);
     let skips = Fake::new("Skips").set(|fake| {
@@ -31,6 +37,7 @@ pub(super) fn queue_with(config: QueueConfig, gate: Option<Fake>) -> Queue {
     });
     let mut builder = profile()
         .filter(Arc::new(nodes))
+        .filter(Arc::new(alike))
         .filter(Arc::new(boards))
         .filter(Arc::new(skips))
         .filter(Arc::new(Fake::new("Deaf")));

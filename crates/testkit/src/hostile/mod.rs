@@ -290,6 +290,37 @@ impl HostileServer {
         })
     }
 
+    /// Waits until it holds no object of a resource that passes.
+    pub async fn lacks(
+        &self,
+        resource: &str,
+        pass: impl Fn(&Value) -> bool,
+        limit: Duration,
+    ) -> Result<(), WaitError> {
+        let mut changes = self.world().changes();
+        let left = || {
+            let mut all = self.objects(resource).unwrap_or_default();
+            all.retain(&pass);
+            all
+        };
+        let gone = tokio::time::timeout(limit, async {
+            loop {
+                changes.mark_unchanged();
+                if left().is_empty() {
+                    return;
+                }
+                // The sender lives in the world, which lives here.
+                let _ = changes.changed().await;
+            }
+        });
+        gone.await.map_err(|_| WaitError {
+            what: format!("the end of some of the {resource}"),
+            after: limit,
+            last: short(left().iter()),
+            watch_error: None,
+        })
+    }
+
     /// How often it was asked to do this to a resource, such as `podchaperons`, or by a path, such as `/readyz`.
     pub fn count(&self, verb: Verb, what: &str) -> u64 {
         self.shared.counter.get(verb, what)

@@ -42,7 +42,7 @@ const POLICIES: [&str; 2] = [
 /// Operations of one transaction; etcd takes 128.
 const AT_ONCE: usize = 100;
 /// For an API server to make what it makes by itself, and between two looks.
-const MADE: Duration = Duration::from_secs(30);
+const MADE: Duration = crate::wait::LIMIT;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// All keys without `/registry/`, with their revisions and base64 values.

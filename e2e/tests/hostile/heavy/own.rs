@@ -7,7 +7,6 @@ use std::fmt;
 use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, Volume};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
-use kube::api::PostParams;
 use kube::runtime::watcher;
 use pilotage_api::{PodChaperon, keys};
 use pilotage_e2e::fleet::{Cluster, Fleet, SOURCE_ACCOUNT, Spec};
@@ -85,7 +84,7 @@ impl Own {
     async fn runs(&self, name: &str) {
         let pods = self.pods(&self.honest);
         let pod = elected(name, "10m");
-        pods.create(&PostParams::default(), &pod).await.unwrap();
+        pilotage_testkit::create(&pods, &pod).await.unwrap();
         if let Err(error) = wait_for(&pods, name, is_running, LIMIT).await {
             panic!("{error}\nlogs: {:#?}", self.fleet.logs());
         }
@@ -95,9 +94,9 @@ impl Own {
 /// Creates a heavy object. A client asks again if the answer takes too long, and may find the object there.
 async fn create<K>(api: &Api<K>, object: &K)
 where
-    K: Clone + fmt::Debug + DeserializeOwned + Serialize,
+    K: Clone + fmt::Debug + DeserializeOwned + Serialize + kube::Resource,
 {
-    match api.create(&PostParams::default(), object).await {
+    match pilotage_testkit::create(api, object).await {
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         created => drop(created.unwrap()),
     }

@@ -5,7 +5,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 use pilotage_api::{GROUP, VERSION, crds, names};
 use pilotage_testkit::{ControlPlane, apply, build, wait_admission, wait_for};
@@ -54,7 +53,7 @@ fn since_then() -> String {
 async fn placed(pods: &Api<Pod>, name: &str) -> Pod {
     let pod = build::pod(name).elect().request("cpu", "100m").build();
     wait_admission(pods, &pod, is_proxy, LIMIT).await.unwrap();
-    pods.create(&PostParams::default(), &pod).await.unwrap();
+    pilotage_testkit::create(pods, &pod).await.unwrap();
     wait_for(pods, name, is_running, LIMIT).await.unwrap()
 }
 

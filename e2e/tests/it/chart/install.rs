@@ -10,7 +10,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ListParams, PostParams};
+use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use pilotage_api::{ClusterTarget, GROUP, VERSION, crds, keys, names};
 pub(super) use pilotage_testkit::LIMIT;
@@ -242,7 +242,7 @@ async fn upgrade_and_uninstallation_leave_running_pods_alone() {
         })
     };
     wait_admission(&pods, &web, is_proxy, LIMIT).await.unwrap();
-    pods.create(&PostParams::default(), &web).await.unwrap();
+    pilotage_testkit::create(&pods, &web).await.unwrap();
     let ran = wait_for(&pods, "web", is_running, LIMIT).await;
     let proxy = ran.unwrap_or_else(|error| {
         let tails = parts.values().map(PilotageProcess::tail);

@@ -498,10 +498,10 @@ async fn pilotage_is_installed_without_helm_again_and_again() {
     // No node is here for them.
     let said = [
         "Deployment ships/pilotage-",
-        "doesn't run after 1 s: 0 of 2 pods are available",
+        "doesn't run after 5 s: 0 of 2 pods are available",
         "kubectl describe",
     ];
-    user.fails(&with(&["--timeout", "1s"]), 3, &said).await;
+    user.fails(&with(&["--timeout", "5s"]), 3, &said).await;
     let targets: Api<Target> = Api::all(plane.admin());
     assert!(
         targets

@@ -416,10 +416,7 @@ async fn a_target_that_does_not_give_the_right_says_so_and_runs_pods_all_the_sam
     let from =
         json!([{ "configMapRef": { "name": "settings" } }, { "secretRef": { "name": "key" } }]);
     pod.spec.as_mut().unwrap().containers[0].env_from = serde_json::from_value(from).unwrap();
-    shop.pods()
-        .create(&PostParams::default(), &pod)
-        .await
-        .unwrap();
+    shop.create(&pod).await;
     let proxy = shop.running("web").await;
     let (target, _) = shop.delegate(&proxy).await;
     let (maps, secrets): (Api<ConfigMap>, Api<Secret>) = (shop.of(target), shop.of(target));

@@ -69,7 +69,7 @@ use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, PostParams},
+    api::{DeleteParams, ListParams},
 };
 use pilotage_api::{PodChaperon, keys, names};
 use pilotage_e2e::fleet::{Cluster, Fleet, Spec};
@@ -78,9 +78,6 @@ use pilotage_testkit::{
 };
 use serde_json::Value;
 use tokio::sync::Mutex;
-
-/// A pod's creation is tried so often at most.
-const MOST_TRIES: usize = 5;
 
 /// The names of the shared targets.
 const TARGETS: [&str; 3] = ["east", "north", "west"];
@@ -229,19 +226,12 @@ impl Shop {
         names::virtual_node(Some(&self.name), target)
     }
 
-    /// Creates a pod of the source. On a busy machine not all are answered by the webhook in its time: who creates pods
-    /// tries again.
+    /// Creates a pod of the source.
     async fn create(&self, pod: &Pod) -> Pod {
-        let mut tries = 1;
-        loop {
-            let error = match self.pods().create(&PostParams::default(), pod).await {
-                Ok(pod) => return pod,
-                Err(error) => error.to_string(),
-            };
-            let again = tries < MOST_TRIES && error.contains("failed calling webhook");
-            assert!(again, "try {tries}: {error}");
-            tries += 1;
-        }
+        let pods = self.pods();
+        Box::pin(pilotage_testkit::create(&pods, pod))
+            .await
+            .unwrap()
     }
 
     /// Waits until the proxy says Running.

@@ -149,9 +149,8 @@ async fn constraints_speak_of_targets_of_nodes_or_of_both() {
     let mixed = mixed.annotation(keys::USE_OWN_CONSTRAINTS, "");
     let mixed = mixed.annotation(keys::PROXY_CONSTRAINTS, in_west);
     let mixed = mixed.node_selector(host, "west-3");
-    let params = PostParams::default();
     for pod in [there, own, mixed].map(|pod| pod.label("app", "web")) {
-        shop.pods().create(&params, &pod.build()).await.unwrap();
+        shop.create(&pod.build()).await;
     }
     for (name, target, node) in [
         ("both", "west", Some("west-2")),

@@ -323,7 +323,7 @@ async fn hostile_and_lost(shop: &Shop, url: &str, delegates: &[Pod]) {
     let told = until("the others' figures", async || {
         let asked = Instant::now();
         let text = ask(admin, url, "/metrics/resource").await?;
-        assert!(asked.elapsed().as_secs() < 10, "{:?}", asked.elapsed());
+        assert!(asked.elapsed().as_secs() < 60, "{:?}", asked.elapsed());
         let new = memory(&text, "in-west") == Some("2147483648");
         let failed = text.ends_with("\nscrape_error 1\n");
         (new && failed)

@@ -378,7 +378,7 @@ async fn a_virtual_node_is_drained_within_a_budget_and_has_no_delegate_left() {
         })
     };
     counted(&shop, budget(0)).await;
-    let drain = ["drain", &node, "--timeout=4s"];
+    let drain = ["drain", &node, "--timeout=10s"];
     let refused = source.kubectl(&drain).await.unwrap_err().to_string();
     assert!(refused.contains("disruption budget"), "{refused}");
     shop.proxies("app=web", 2, is_running).await;
@@ -393,7 +393,7 @@ async fn a_virtual_node_is_drained_within_a_budget_and_has_no_delegate_left() {
     );
 
     counted(&shop, budget(1)).await;
-    let drain = ["drain", &node, "--timeout=60s"];
+    let drain = ["drain", &node, "--timeout=300s"];
     source.kubectl(&drain).await.unwrap();
     let left = shop.pods_in("east").list(&ListParams::default()).await;
     assert_eq!(

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Flushed, SLICE};
+use super::{BY_EVENT, Flushed, SLICE};
 use crate::event::Event;
 use crate::queue::tests::{at, gate, named, node_added, queue_with, rejected};
 use crate::queue::{Place, Queue, QueueConfig};
@@ -55,6 +55,7 @@ fn a_full_slice_need_not_leave_more() {
         queue.delete(&uid(&name(number)));
     }
     assert_eq!(queue.on_event(&node_added(), at(0)), SLICE);
+    while queue.flush(at(0)).more {}
     let due = queue.next_deadline().unwrap();
     let (moved, more) = (SLICE, false);
     assert_eq!(queue.flush(due), Flushed { moved, more });
@@ -90,22 +91,22 @@ fn many_that_waited_too_long_are_flushed_in_slices() {
 #[test]
 fn of_a_burst_of_events_each_pod_is_kept_once() {
     let mut queue = waiting("Nodes", &open());
-    for left in [PODS - SLICE, PODS - SLICE, 20] {
+    for events in 1..=3 {
         queue.on_event(&node_added(), at(0));
-        assert!(queue.helped.len() <= left, "{}", queue.helped.len());
+        assert_eq!(queue.helped.len(), PODS - events * BY_EVENT);
     }
     let mut slices = 1;
     while queue.flush(at(0)).more {
         slices += 1;
     }
-    assert_eq!((queue.size().backoff, slices), (PODS, 1));
+    assert_eq!((queue.size().backoff, slices), (PODS, 2));
 }
 
 #[test]
 fn many_that_an_event_helps_come_back_in_slices() {
     let mut queue = waiting("Nodes", &open());
     assert_eq!(queue.on_event(&node_added(), at(0)), PODS);
-    assert_eq!(queue.size().backoff, SLICE);
+    assert_eq!(queue.size().backoff, BY_EVENT);
     assert_eq!(queue.next_deadline(), Some(at(0)));
     // Meanwhile one goes, one is tried and rejected again, and one is helped by another event.
     let [gone, tried, helped] = [1, 2, 3].map(|last| uid(&name(PODS - last)));
@@ -120,11 +121,41 @@ fn many_that_an_event_helps_come_back_in_slices() {
         at(0),
     );
     assert_eq!(queue.place(&helped), Some(Place::Backoff));
-    for (moved, more) in [(SLICE, true), (17, false)] {
+    for (moved, more) in [(SLICE, true), (PODS - BY_EVENT - SLICE - 3, false)] {
         assert_eq!(queue.flush(at(0)), Flushed { moved, more });
     }
     assert_eq!(queue.place(&gone), None);
     assert_eq!(queue.place(&tried), Some(Place::Unschedulable));
     let size = queue.size();
     assert_eq!([size.backoff, size.unschedulable], [PODS - 2, 1]);
+}
+
+#[test]
+fn many_of_one_kind_come_back_in_slices_and_each_is_told_once() {
+    let open = open();
+    let mut queue = queue_with(QueueConfig::default(), Some(gate(&open)));
+    let one = pod("one").info();
+    let named = |number: usize| {
+        let mut info = (*one).clone();
+        info.uid = uid(&name(number));
+        Arc::new(info)
+    };
+    for number in 0..PODS {
+        queue.add(named(number), at(0));
+    }
+    let popped = std::iter::from_fn(|| queue.pop(at(0))).collect::<Vec<_>>();
+    for queued in popped {
+        queue.requeue(queued, rejected(&["Alike"]), at(0));
+    }
+    assert_eq!(queue.on_event(&node_added(), at(0)), PODS);
+    assert_eq!(queue.size().backoff, BY_EVENT);
+    assert!(queue.helped.len() < SLICE, "the others are kept as one");
+    // The gate closes for the others: held back, they are no news any more.
+    open.store(false, Ordering::SeqCst);
+    for more in [true, false] {
+        assert_eq!(queue.flush(at(0)), Flushed { moved: 0, more });
+    }
+    let size = queue.size();
+    assert_eq!([size.backoff, size.gated], [BY_EVENT, PODS - BY_EVENT]);
+    assert_eq!(queue.flush(at(0)), Flushed::default());
 }

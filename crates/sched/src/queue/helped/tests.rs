@@ -1,13 +1,13 @@
 //! Holds who is found by what is asked of few against what each waiting pod would be told.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PodAffinityTerm, TopologySpreadConstraint};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-use super::{Helped, Queue, Worth};
+use super::{Queue, Worth};
 use crate::event::{Actions, Event, EventResource};
 use crate::moment::Moment;
 use crate::names::PodUid;
@@ -17,6 +17,34 @@ use crate::profile::Profiles;
 use crate::queue::{Outcome, QueueConfig, QueuedPod};
 use crate::status::PluginName;
 use crate::test_objects::{NeverBinds, PodBuilder, node, pod, pods_with, selecting};
+
+/// Pods, each with what events are worth to it.
+type Helped = BTreeMap<PodUid, Worth>;
+
+/// All that is remembered, and isn't from now on.
+fn remembered(queue: &mut Queue) -> Helped {
+    for (uid, help) in queue.pool.tell_helped(usize::MAX) {
+        queue.help_later(uid, help);
+    }
+    assert!(!queue.pool.is_helped());
+    let helped = std::mem::take(&mut queue.helped).into_iter();
+    let is_news = |queued: &QueuedPod, up_to| queued.waits_since <= up_to;
+    let news = helped.filter(|(uid, help)| {
+        let waiting = queue.pool.get(uid);
+        waiting.is_some_and(|queued| is_news(queued, help.up_to))
+    });
+    news.map(|(uid, help)| (uid, help.worth)).collect()
+}
+
+/// A waiting pod is tried once more, and rejected for the same reasons.
+fn try_again(queue: &mut Queue, uid: &PodUid) {
+    let waiting = queue.pool.get(uid).unwrap();
+    let (by, pending) = (waiting.rejected_by.clone(), waiting.pending_by.clone());
+    queue.activate(uid);
+    let popped = queue.pop(Moment::ZERO).unwrap();
+    assert_eq!(popped.pod.uid, *uid);
+    queue.requeue(popped, Outcome::Rejected { by, pending }, Moment::ZERO);
+}
 
 /// Whom each waiting pod says it is, asked one by one.
 fn one_by_one(queue: &Queue, event: &Event, not: Option<&PodUid>) -> Helped {
@@ -63,6 +91,7 @@ fn wishing(pod: PodBuilder, wishes: &[(u8, &'static str)]) -> PodBuilder {
             spec.topology_spread_constraints = Some(vec![constraint]);
         }),
         5 => pod.request("cpu", if *app == "web" { "1" } else { "2" }),
+        _ if *app == "web" => pod.node_selector("zone", "b"),
         _ => pod.node_selector("disk", app),
     })
 }
@@ -135,8 +164,9 @@ proptest! {
             (any::<usize>(), subsequence(PLUGINS.to_vec(), 0..3), any::<bool>(), any::<bool>()), 0..16,
         ),
         happens in proptest::collection::vec(
-            (0..12_u8, drawn(), drawn(), proptest::option::of(0..16_usize)), 1..8,
+            (0..12_u8, drawn(), drawn(), proptest::option::of(0..16_usize), any::<bool>()), 1..8,
         ),
+        meanwhile in proptest::collection::vec(proptest::option::of((0..16_usize, any::<bool>())), 8),
     ) {
         let profile = stock_profile("test", Arc::new(NeverBinds)).build().unwrap();
         let mut queue = Queue::new(&Profiles::new([profile]).unwrap(), QueueConfig::default()).unwrap();
@@ -162,27 +192,46 @@ proptest! {
             };
             queue.requeue(popped, outcome, Moment::ZERO);
         }
-        for (number, old, new, own) in happens {
+        let mut expected = Helped::new();
+        for ((number, old, new, own, is_told), meanwhile) in happens.into_iter().zip(meanwhile) {
             let own = own.and_then(|own| uids.get(own));
             // Whoever waits has no node: of itself it hears only as one without.
             let itself = own.filter(|_| number == 5 || number == 11);
+            let itself = itself.and_then(|uid| queue.pool.get(uid)).map(|queued| queued.pod.clone());
             let named = |drawn: &Drawn| {
                 let made = made("another", drawn).on("n");
-                match itself {
-                    Some(uid) => made.uid(uid.as_str()).info(),
+                match &itself {
+                    Some(pod) => made.uid(pod.uid.as_str()).namespace(&pod.key.namespace).info(),
                     None => made.info(),
                 }
             };
             let event = event(number, named(&old), named(&new));
-            prop_assert_eq!(
-                queue.helped(&event, own),
-                one_by_one(&queue, &event, own),
-                "{:?}", event
-            );
+            let by_this = one_by_one(&queue, &event, own);
+            prop_assert_eq!(queue.help(&event, own), by_this.len(), "{:?}", event);
+            for (uid, worth) in by_this {
+                let known = expected.entry(uid).or_insert(worth);
+                *known = worth.max(*known);
+            }
+            if is_told {
+                let expected = std::mem::take(&mut expected);
+                prop_assert_eq!(remembered(&mut queue), expected, "{:?}", event);
+            }
+            let Some((uid, is_tried)) = meanwhile.and_then(|(at, it)| Some((uids.get(at)?, it))) else {
+                continue;
+            };
+            if is_tried && queue.pool.get(uid).is_some() {
+                try_again(&mut queue, uid);
+                expected.remove(uid);
+            } else if let Some(queued) = queue.pool.get(uid) {
+                let mut info = (*queued.pod).clone();
+                info.labels = pod("p").label("app", "db").info().labels.clone();
+                queue.replace(Arc::new(info));
+            }
         }
+        prop_assert_eq!(remembered(&mut queue), expected);
         for uid in &uids {
             queue.delete(uid);
         }
-        prop_assert!(queue.pool.is_empty() && queue.pool.circles().next().is_none());
+        prop_assert!(queue.pool.is_empty() && queue.pool.circles_mut().next().is_none());
     }
 }

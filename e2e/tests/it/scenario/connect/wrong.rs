@@ -55,7 +55,7 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         "-n",
         "default",
         "--timeout",
-        "1s",
+        "5s",
     ];
     let with = |more: &[&'static str]| [&connect[..], more].concat();
     let mut lines = Vec::new();
@@ -214,7 +214,7 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
     let server = with(&["--target-server", "https://127.0.0.1:1"]);
     for _ in 0..2 {
         let said = [
-            "Source source of the target isn't ready after 1 s",
+            "Source source of the target isn't ready after 5 s",
             "pilotage controllers",
             "same command again",
         ];
@@ -248,7 +248,7 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
     let sources: Api<Source> = Api::namespaced(target.plane.admin(), "default");
     for (words, want) in [(&rights, vec![Right::Logs]), (&none, vec![])] {
         let force = [&words[..], &["--force-conflicts"]].concat();
-        lines.push(user.fails(&force, 3, &["isn't ready after 1 s"]).await);
+        lines.push(user.fails(&force, 3, &["isn't ready after 5 s"]).await);
         assert_eq!(sources.get("source").await.unwrap().spec.rights, want);
     }
     // What follows is a part of the rights.
@@ -264,7 +264,7 @@ async fn what_is_wrong_is_said_in_one_line_with_what_to_do() {
         (&["--follow", "none"], vec![Right::Logs]),
     ] {
         let words = [&server[..], more].concat();
-        lines.push(user.fails(&words, 3, &["isn't ready after 1 s"]).await);
+        lines.push(user.fails(&words, 3, &["isn't ready after 5 s"]).await);
         let rights = sources.get("source").await.unwrap().spec.rights;
         assert_eq!(rights, want, "{more:?}");
     }
