@@ -47,14 +47,14 @@ impl DriverHandle {
             .with(|scheduler, now| scheduler.give_up_room(pod, now));
     }
 
-    /// Something happened that plugins registered for under this name; how many pods it brought back.
+    /// Something happened that plugins registered for under this name; how many waiting pods it may help.
     pub fn custom_event(&self, name: &'static str, object: Option<AnyObject>) -> usize {
         self.inner
             .core
             .with(|scheduler, now| scheduler.custom_event(name, object, now))
     }
 
-    /// Something happened to an object that the driver doesn't watch; how many pods it brought back.
+    /// Something happened to an object that the driver doesn't watch; how many waiting pods it may help.
     pub fn event(&self, event: &Event) -> usize {
         self.inner
             .core

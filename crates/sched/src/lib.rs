@@ -178,10 +178,10 @@ pub use crate::node_object::{NodeObject, Zone};
 pub use crate::nominator::{Expected, Nominator};
 pub use crate::objects::{Kind, Object, Objects, Stored};
 pub use crate::plugin::{
-    Bind, Bound, EnqueueExtensions, Filter, FilterBySums, HintReads, MAX_NODE_SCORE, Nomination,
-    Permit, PermitDecision, Plugin, PodSums, PostBind, PostFilter, PostFiltered, PreBind,
-    PreEnqueue, PreFilter, PreFilterExtensions, PreFiltered, PreScore, PreScored, Preflight,
-    QueueSort, Reserve, Score,
+    Bind, Bound, EnqueueExtensions, Filter, FilterBySums, HintReads, MAX_NODE_SCORE, NodeLabels,
+    Nomination, Permit, PermitDecision, Plugin, PodSums, PostBind, PostFilter, PostFiltered,
+    PreBind, PreEnqueue, PreFilter, PreFilterExtensions, PreFiltered, PreScore, PreScored,
+    Preflight, QueueSort, Reserve, Score,
 };
 pub use crate::pod_info::{Defect, IdentityError, OUTLINE, PodInfo};
 pub use crate::pod_needs::PodNeeds;

@@ -96,8 +96,8 @@ pub trait EnqueueExtensions: Plugin {
     }
 }
 
-/// Which labels of a node matter, for hints of [`EnqueueExtensions`]: a hint about a node that changes mustn't be
-/// [`Hint::Queue`] unless one of them does.
+/// Which labels of a node matter, for hints of [`EnqueueExtensions`]: a hint about an event that tells of a node's
+/// labels alone mustn't be [`Hint::Queue`] unless one of them changes.
 pub trait NodeLabels {
     /// The keys that matter to a rejected pod with these needs.
     fn read(&self, needs: &PodNeeds) -> BTreeSet<String>;

@@ -2,8 +2,8 @@
 
 use pilotage_api::keys;
 use pilotage_sched::{
-    Actions, CycleState, EnqueueExtensions, EventKind, EventResource, Filter, NodeScope, NodeView,
-    Plugin, PluginName, PodInfo, Status, Verdict, labels::Labels,
+    Actions, CycleState, EnqueueExtensions, EventKind, EventResource, Filter, HintReads, NodeScope,
+    NodeView, Plugin, PluginName, PodInfo, Status, Verdict, labels::Labels,
 };
 
 /// Passes only virtual nodes of ours that stand for a target of the pod's namespace, or of all namespaces.
@@ -44,6 +44,10 @@ impl EnqueueExtensions for VirtualNode {
             EventResource::Node,
             Actions::ADD | Actions::UPDATE_NODE_LABEL | Actions::UPDATE_NODE_TAINT,
         )]
+    }
+
+    fn hint_reads(&self) -> HintReads {
+        HintReads::Needs
     }
 }
 

@@ -138,7 +138,7 @@ pub(super) struct Circle {
     sought: BTreeMap<PluginName, Sought>,
     labelled: Labelled,
     reads: AllReads,
-    // The first sort of which some are helped and haven't been told; `None` if there is none.
+    // No sort before this one has help that wasn't told; `None` if none has.
     helped_from: Option<SortId>,
 }
 
@@ -250,7 +250,7 @@ impl Circle {
         self.free.push(id);
     }
 
-    /// All sorts.
+    /// The numbers of all sorts.
     pub(super) fn ids(&self) -> Vec<SortId> {
         let all = self.sorts.iter().zip(0..);
         all.filter_map(|(sort, id)| sort.as_ref().map(|_| id))

@@ -52,18 +52,31 @@ impl Queue {
         self.helped.insert(uid, help);
     }
 
-    /// Looks at one pod that an event has helped, if there is one: whether it has moved.
-    pub(super) fn bring_back_helped(&mut self, now: Moment) -> Option<bool> {
+    /// The next pod that an event has helped, if there is one, with the best that any has done for it; `None` of that
+    /// if it has been tried since.
+    pub(super) fn next_helped(&mut self) -> Option<(PodUid, Option<Help>)> {
         if self.helped.is_empty() {
             for (uid, help) in self.pool.tell_helped(SLICE) {
                 self.help_later(uid, help);
             }
         }
         let (uid, help) = self.helped.pop_first()?;
-        let waiting = self.pool.get(&uid);
-        let is_news = waiting.is_some_and(|queued| help.is_for(queued.waits_since));
-        let taken = is_news.then(|| self.take_waiting(&uid)).flatten();
-        let place = taken.map(|queued| self.bring_back(queued, help.worth, &help.why, now));
+        let Some(queued) = self.pool.get(&uid) else {
+            return Some((uid, None));
+        };
+        // As one of many it may be helped more than alone.
+        let as_one_of_many = self.pool.help_for(queued);
+        let own = Some(&help).filter(|help| help.is_for(queued.waits_since));
+        let each = own.into_iter().chain(as_one_of_many);
+        let best = each.max_by_key(|help| help.worth).cloned();
+        Some((uid, best))
+    }
+
+    /// Brings back one pod that an event has helped, if there is one: whether it has moved.
+    pub(super) fn bring_back_helped(&mut self, now: Moment) -> Option<bool> {
+        let (uid, help) = self.next_helped()?;
+        let taken = help.and_then(|help| Some((self.take_waiting(&uid)?, help)));
+        let place = taken.map(|(queued, help)| self.bring_back(queued, help.worth, &help.why, now));
         Some(place.is_some_and(|place| place != Place::Gated))
     }
 

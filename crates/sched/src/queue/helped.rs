@@ -10,7 +10,7 @@ use super::circle::{Circle, SortId};
 use super::hints::{Asked, Worth};
 use super::kindred::{Help, Kindred, Turn};
 use super::reads::Address;
-use crate::event::{Event, EventObject, EventResource};
+use crate::event::{Actions, Event, EventObject, EventResource};
 use crate::labels::Labels;
 use crate::names::PodUid;
 use crate::node_object::NodeObject;
@@ -174,6 +174,9 @@ impl<'a> Changed<'a> {
         let EventObject::Node { old, new } = &event.object else {
             return None;
         };
+        if event.kind.actions != Actions::UPDATE_NODE_LABEL {
+            return None;
+        }
         let [old, new] = [old, new].map(|node| node.as_deref().map(NodeObject::labels));
         Some(Self {
             labels: [old?, new?],

@@ -1,5 +1,6 @@
-//! Owns waiting pods that are equal to every plugin that is asked about an event, and what events are worth that help
-//! all of them: each is kept once, for whoever waited when it came, so that it costs the same for one and for thousands.
+//! Owns waiting pods that are equal to plugins that look at needs, namespace and labels, and what events are worth that
+//! help all of them: each is kept once, for whoever waited when it came, so that it costs the same for one and for
+//! thousands.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -57,7 +57,7 @@ pub struct Queue {
     arrivals: Arrivals,
     sequence: u64,
     next_unschedulable_flush: Moment,
-    // Those that an event helps, and that haven't been brought back yet; the pool keeps it for kindred as a whole.
+    // Those that an event helps, and that haven't been brought back yet; the pool keeps it for those who are alike.
     helped: BTreeMap<PodUid, Help>,
     // Those that had waited too long when they were looked for last, and haven't been brought back yet.
     tired: VecDeque<PodUid>,
@@ -266,7 +266,7 @@ impl Queue {
     }
 
     /// Brings back the waiting pods that the event may help, some of them with the next [`Queue::flush`] if they are
-    /// many; how many leave their place.
+    /// many; how many it may help, though a gate may hold some of them.
     pub fn on_event(&mut self, event: &Event, now: Moment) -> usize {
         self.on_event_but(event, None, now)
     }
@@ -282,14 +282,13 @@ impl Queue {
             return 0;
         }
         self.remember(event);
-        let mut moved = self.help(event, not);
+        let helped = self.help(event, not);
         for _ in 0..BY_EVENT {
-            let Some(has_moved) = self.bring_back_helped(now) else {
+            if self.bring_back_helped(now).is_none() {
                 break;
-            };
-            moved = moved.saturating_sub(usize::from(!has_moved));
+            }
         }
-        moved
+        helped
     }
 
     /// Tries a pod as soon as possible: runs `PreEnqueue`, and skips backoff. Where it is now; `None` if it

@@ -300,11 +300,8 @@ fn gated_pods_wait_for_their_gate() {
         (held.plugin, held.status.to_string().as_str()),
         ("Gate", "low tide")
     );
-    assert_eq!(
-        queue.on_event(&Event::custom("Tide", None), at(1)),
-        0,
-        "still closed"
-    );
+    assert_eq!(queue.on_event(&Event::custom("Tide", None), at(1)), 1);
+    assert_eq!(queue.place(&uid("a")), Some(Place::Gated), "still closed");
     assert_eq!(queue.activate(&uid("a")), Some(Place::Gated));
     open.store(true, Ordering::SeqCst);
     assert_eq!(

@@ -177,7 +177,7 @@ impl Scheduler {
     }
 
     /// Something happened that plugins registered for as [`Custom`](crate::EventResource::Custom) of this name; how
-    /// many pods it brought back.
+    /// many waiting pods it may help.
     pub fn custom_event(
         &mut self,
         name: &'static str,
@@ -188,13 +188,13 @@ impl Scheduler {
     }
 
     /// An object beside pods and nodes, as its watch shows it: new, changed, or unchanged after a new list. How many
-    /// pods it brought back: none if what plugins read of it is as it was.
+    /// waiting pods that may help: none if what plugins read of it is as it was.
     pub fn apply(&mut self, object: Object, now: Moment) -> Result<usize, IdentityError> {
         let event = self.objects.apply(object)?;
         Ok(event.map_or(0, |event| self.queue.on_event(&event, now)))
     }
 
-    /// An object beside pods and nodes is gone; how many pods that brought back.
+    /// An object beside pods and nodes is gone; how many waiting pods that may help.
     pub fn remove(&mut self, kind: Kind, key: &ObjectKey, now: Moment) -> usize {
         let event = self.objects.remove(kind, key);
         event.map_or(0, |event| self.queue.on_event(&event, now))
@@ -207,7 +207,7 @@ impl Scheduler {
         kinds.copied().collect()
     }
 
-    /// Something happened that no watch of objects shows; how many pods it brought back.
+    /// Something happened that no watch of objects shows; how many waiting pods it may help.
     pub fn event(&mut self, event: &Event, now: Moment) -> usize {
         self.queue.on_event(event, now)
     }

@@ -23,17 +23,15 @@ type Helped = BTreeMap<PodUid, Worth>;
 
 /// All that is remembered, and isn't from now on.
 fn remembered(queue: &mut Queue) -> Helped {
-    for (uid, help) in queue.pool.tell_helped(usize::MAX) {
-        queue.help_later(uid, help);
+    let mut helped = Helped::new();
+    while let Some((uid, help)) = queue.next_helped() {
+        if let Some(help) = help {
+            // It has gone by then, whatever is told of it later.
+            helped.entry(uid).or_insert(help.worth);
+        }
     }
     assert!(!queue.pool.is_helped());
-    let helped = std::mem::take(&mut queue.helped).into_iter();
-    let is_news = |queued: &QueuedPod, up_to| queued.waits_since <= up_to;
-    let news = helped.filter(|(uid, help)| {
-        let waiting = queue.pool.get(uid);
-        waiting.is_some_and(|queued| is_news(queued, help.up_to))
-    });
-    news.map(|(uid, help)| (uid, help.worth)).collect()
+    helped
 }
 
 /// A waiting pod is tried once more, and rejected for the same reasons.
