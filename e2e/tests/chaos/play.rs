@@ -198,6 +198,10 @@ impl Play<'_> {
         // It went on before it could be stopped, or gave its node back: then nothing is shown by this round.
         let holds_none = self.cell.state == State::Reserved && !self.holds_a_node().await;
         if state != Some(self.cell.state) || holds_none {
+            let journal = self.stage.journal();
+            journal.note(format!(
+                "{pod} was {state:?} before the fault came; no node held: {holds_none}"
+            ));
             return Ok(None);
         }
         self.reached = true;

@@ -111,7 +111,7 @@ async fn a_forged_end_of_a_chaperon_leaves_its_pod_where_it_is() {
         .uid(&uid)
         .granted(1);
     let forged = forged.running("10.6.6.6").value();
-    // Controllers and schedulers watch each on their own: each watch that comes is told anew.
+    // Several processes watch, each in its own time: each watch that comes is told anew.
     let mut told = pin!(stage.condition("evil", types::TRUSTWORTHY, "False"));
     let mut watches = 0;
     loop {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::QueuedPod;
 use super::hints::{Hints, Rejected};
 use super::kindred::{Help, Kept, Kindred};
-use super::reads::{AllReads, Reads};
+use super::reads::{AllNodeReads, NodeReads};
 use crate::counts::{Anchored, Labelled, PodSet};
 use crate::guard::caught;
 use crate::names::PodUid;
@@ -99,7 +99,7 @@ pub(super) struct Sort {
     // One of them that is, or was, here, and stands for all in what they need; it keeps the address of the needs taken.
     one: Arc<PodInfo>,
     kin: BTreeMap<Kin, Kindred>,
-    reads: Reads,
+    reads: NodeReads,
     // Of all kin.
     pods: usize,
     kept: Kept,
@@ -107,7 +107,7 @@ pub(super) struct Sort {
 
 impl Sort {
     /// What its pods' hints read of a node.
-    pub(super) const fn reads(&self) -> &Reads {
+    pub(super) const fn reads(&self) -> &NodeReads {
         &self.reads
     }
 
@@ -137,7 +137,7 @@ pub(super) struct Circle {
     by_needs: HashMap<usize, SortId>,
     sought: BTreeMap<PluginName, Sought>,
     labelled: Labelled,
-    reads: AllReads,
+    reads: AllNodeReads,
     // No sort before this one has help that wasn't told; `None` if none has.
     helped_from: Option<SortId>,
 }
@@ -179,7 +179,7 @@ impl Circle {
         &mut self,
         needs: usize,
         pod: &Arc<PodInfo>,
-        reads: Reads,
+        reads: NodeReads,
         indexed: &[(PluginName, &dyn OtherPods)],
     ) -> SortId {
         let sort = Sort {

@@ -32,6 +32,9 @@ struct Helping<'a> {
 impl Queue {
     /// Remembers which waiting pods an event may help, and how much; how many they are.
     pub(super) fn help(&mut self, event: &Event, not: Option<&PodUid>) -> usize {
+        if self.pool.is_empty() {
+            return 0;
+        }
         let not = not.and_then(|uid| self.pool.get(uid));
         let not = not.map(|queued| queued.pod.clone());
         let mut helping = Helping {

@@ -83,6 +83,10 @@ impl Hints {
         }
     }
 
+    fn registration(&self, profile: &Arc<str>, plugin: PluginName) -> Option<&Registration> {
+        self.by_profile.get(profile)?.get(plugin)
+    }
+
     /// Whether the event can be worth anything to any pod.
     pub(super) fn concerns_anybody(&self, event: &Event) -> bool {
         event.is_wildcard() || self.all.iter().any(|kind| kind.covers(event.kind))
@@ -104,9 +108,8 @@ impl Hints {
             pending_by,
             gate,
         } = rejected;
-        let plugins = self.by_profile.get(profile);
         // A plugin that registered nothing at all can't tell, so anything may help.
-        let registration = |plugin: PluginName| plugins.and_then(|plugins| plugins.get(plugin));
+        let registration = |plugin: PluginName| self.registration(profile, plugin);
         let hears = |plugin| registration(plugin).is_none_or(|known| known.covers(event));
         if let Some(gate) = gate {
             // It is asked about again only if that plugin cares; then whoever rejected the pod before has a say, too.
@@ -146,7 +149,7 @@ impl Hints {
         plugin: PluginName,
         needs: &PodNeeds,
     ) -> Option<String> {
-        let registration = self.by_profile.get(profile)?.get(plugin)?;
+        let registration = self.registration(profile, plugin)?;
         caught(|| registration.plugin.reads_for_nodes(needs))
             .ok()
             .flatten()
@@ -154,8 +157,7 @@ impl Hints {
 
     /// Whether a plugin tells which labels of a node matter.
     pub(super) fn tells_node_labels(&self, profile: &Arc<str>, plugin: PluginName) -> bool {
-        let plugins = self.by_profile.get(profile);
-        let registration = plugins.and_then(|plugins| plugins.get(plugin));
+        let registration = self.registration(profile, plugin);
         registration.is_some_and(Registration::tells_node_labels)
     }
 
@@ -166,7 +168,7 @@ impl Hints {
         plugin: PluginName,
         needs: &PodNeeds,
     ) -> Option<BTreeSet<String>> {
-        let registration = self.by_profile.get(profile)?.get(plugin)?;
+        let registration = self.registration(profile, plugin)?;
         let labels = registration.plugin.node_labels()?;
         caught(|| labels.read(needs)).ok()
     }
@@ -177,7 +179,7 @@ impl Hints {
         profile: &Arc<str>,
         plugin: PluginName,
     ) -> Option<&dyn OtherPods> {
-        let registration = self.by_profile.get(profile)?.get(plugin)?;
+        let registration = self.registration(profile, plugin)?;
         registration.plugin.other_pods()
     }
 }

@@ -14,12 +14,12 @@ fn address(words: &Arc<Vec<String>>) -> Address {
 
 /// What the hints of one sort read.
 #[derive(Debug, Default)]
-pub(super) struct Reads {
+pub(super) struct NodeReads {
     needs: Option<Arc<Vec<String>>>,
     labels: Option<Arc<Vec<String>>>,
 }
 
-impl Reads {
+impl NodeReads {
     /// Sorts with the same hear the same of a node; `None` if it isn't told in short.
     pub(super) fn needs(&self) -> Option<Address> {
         self.needs.as_ref().map(address)
@@ -34,15 +34,15 @@ impl Reads {
 
 /// What is read by any sort.
 #[derive(Debug, Default)]
-pub(super) struct AllReads(HashSet<Arc<Vec<String>>>);
+pub(super) struct AllNodeReads(HashSet<Arc<Vec<String>>>);
 
-impl AllReads {
+impl AllNodeReads {
     pub(super) fn keep(
         &mut self,
         needs: Option<Vec<String>>,
         labels: Option<Vec<String>>,
-    ) -> Reads {
-        Reads {
+    ) -> NodeReads {
+        NodeReads {
             needs: needs.map(|words| self.keep_words(words)),
             labels: labels.map(|words| self.keep_words(words)),
         }
@@ -58,7 +58,7 @@ impl AllReads {
     }
 
     /// A sort ends.
-    pub(super) fn release(&mut self, reads: Reads) {
+    pub(super) fn release(&mut self, reads: NodeReads) {
         for words in reads.needs.into_iter().chain(reads.labels) {
             // Of this set and of this one.
             if Arc::strong_count(&words) <= 2 {
@@ -70,11 +70,11 @@ impl AllReads {
 
 #[cfg(test)]
 mod tests {
-    use super::AllReads;
+    use super::AllNodeReads;
 
     #[test]
     fn what_is_read_is_kept_once_and_as_long_as_a_sort_reads_it() {
-        let mut all = AllReads::default();
+        let mut all = AllNodeReads::default();
         let words = |word: &str| Some(vec![word.to_owned()]);
         let one = all.keep(words("zone"), words("zone"));
         let other = all.keep(None, words("zone"));

@@ -270,24 +270,9 @@ impl HostileServer {
         pass: impl Fn(&Value) -> bool,
         limit: Duration,
     ) -> Result<Value, WaitError> {
-        let mut changes = self.world().changes();
-        let all = || self.objects(resource).unwrap_or_default();
-        let found = tokio::time::timeout(limit, async {
-            loop {
-                changes.mark_unchanged();
-                if let Some(object) = all().into_iter().find(&pass) {
-                    return object;
-                }
-                // The sender lives in the world, which lives here.
-                let _ = changes.changed().await;
-            }
-        });
-        found.await.map_err(|_| WaitError {
-            what: format!("the condition of one of the {resource}"),
-            after: limit,
-            last: short(all().iter()),
-            watch_error: None,
-        })
+        let what = format!("the condition of one of the {resource}");
+        let pick = |all: Vec<Value>| all.into_iter().find(&pass);
+        self.until(resource, what, pick, limit).await
     }
 
     /// Waits until it holds no object of a resource that passes.
@@ -297,26 +282,33 @@ impl HostileServer {
         pass: impl Fn(&Value) -> bool,
         limit: Duration,
     ) -> Result<(), WaitError> {
+        let what = format!("the end of some of the {resource}");
+        let pick = |all: Vec<Value>| (!all.iter().any(&pass)).then_some(());
+        self.until(resource, what, pick, limit).await
+    }
+
+    async fn until<T>(
+        &self,
+        resource: &str,
+        what: String,
+        pick: impl Fn(Vec<Value>) -> Option<T>,
+        limit: Duration,
+    ) -> Result<T, WaitError> {
         let mut changes = self.world().changes();
-        let left = || {
-            let mut all = self.objects(resource).unwrap_or_default();
-            all.retain(&pass);
-            all
-        };
-        let gone = tokio::time::timeout(limit, async {
+        let found = tokio::time::timeout(limit, async {
             loop {
                 changes.mark_unchanged();
-                if left().is_empty() {
-                    return;
+                if let Some(found) = self.objects(resource).ok().and_then(&pick) {
+                    return found;
                 }
                 // The sender lives in the world, which lives here.
                 let _ = changes.changed().await;
             }
         });
-        gone.await.map_err(|_| WaitError {
-            what: format!("the end of some of the {resource}"),
+        found.await.map_err(|_| WaitError {
+            what,
             after: limit,
-            last: short(left().iter()),
+            last: short(self.objects(resource).unwrap_or_default().iter()),
             watch_error: None,
         })
     }

@@ -94,7 +94,7 @@ impl Own {
 /// Creates a heavy object. A client asks again if the answer takes too long, and may find the object there.
 async fn create<K>(api: &Api<K>, object: &K)
 where
-    K: Clone + fmt::Debug + DeserializeOwned + Serialize + kube::Resource,
+    K: Clone + fmt::Debug + DeserializeOwned + Serialize,
 {
     match pilotage_testkit::create(api, object).await {
         Err(kube::Error::Api(status)) if status.code == 409 => {}

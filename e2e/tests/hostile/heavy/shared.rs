@@ -95,7 +95,6 @@ impl Shared {
         }
     }
 
-    /// Whether the ClusterTarget says now that it is connected.
     /// Whether it isn't lost for what it sends. On a busy machine probes of it may fail for a moment.
     async fn is_borne(&self) -> bool {
         let targets: Api<ClusterTarget> = Api::all(self.fleet.source.plane.admin());
