@@ -2,23 +2,27 @@
 //!
 //! Owns configuration sources, time-outs and User-Agent. Must not know which cluster is which.
 
+mod silence;
+
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::HeaderValue;
 use http::header::USER_AGENT;
+use http::{HeaderValue, Request, Response};
+use kube::client::{Body, ClientBuilder, DynBody};
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use thiserror::Error;
+use tower::BoxError;
+use tower::util::BoxService;
 
 use crate::args::ClientArgs;
+use silence::SilenceLimit;
 
 /// Limit for a TCP connection with its TLS handshake.
 pub const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// Limit for a stalled write of a request.
-const WRITE_LIMIT: Duration = Duration::from_secs(15);
-/// Limit for silence on a connection in use. The API server sends a bookmark on a quiet watch about
+/// Limit for silence where an answer is waited for. The API server sends a bookmark on a quiet watch about
 /// every minute, so that only a watch whose connection is dead is cut.
 const SILENCE_LIMIT: Duration = Duration::from_mins(2);
 
@@ -105,26 +109,27 @@ pub fn load_config(args: &ClientArgs) -> BoxFuture<'_, Result<Config, ClientErro
 /// Ordinary calls go through [`crate::call::within`]; the limit for silence here is for watches, whose
 /// connection may die unnoticed. It would cut a quiet exec or log stream.
 pub fn from_config(config: Config, component: &str) -> Result<Client, ClientError> {
-    let mut config = name(config, component)?;
-    config.write_timeout = Some(WRITE_LIMIT);
-    config.read_timeout = Some(SILENCE_LIMIT);
-    // Else the time that a connection was idle in the pool would count.
-    config.reset_reader_on_write = true;
-    build(config)
+    let builder = build(config, component)?;
+    let client = builder.with_layer(&SilenceLimit(SILENCE_LIMIT));
+    Ok(client.build())
 }
 
 /// The same for streams, which may be silent and may stand still for as long as their users like.
 pub fn for_streams(config: Config, component: &str) -> Result<Client, ClientError> {
-    let mut config = name(config, component)?;
-    config.write_timeout = None;
-    config.read_timeout = None;
-    build(config)
+    Ok(build(config, component)?.build())
 }
 
-fn build(mut config: Config) -> Result<Client, ClientError> {
+/// What kube makes of settings.
+type Service = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
+
+fn build(config: Config, component: &str) -> Result<ClientBuilder<Service>, ClientError> {
+    let mut config = name(config, component)?;
     config.connect_timeout = Some(CONNECT_LIMIT);
+    // Their timers would be set with each piece that is read or written.
+    config.read_timeout = None;
+    config.write_timeout = None;
     let server = config.cluster_url.to_string();
-    Client::try_from(config).map_err(|source| ClientError::Build { server, source })
+    ClientBuilder::try_from(config).map_err(|source| ClientError::Build { server, source })
 }
 
 /// The same settings with our User-Agent, for who builds the client.

@@ -17,6 +17,8 @@ use crate::extension;
 
 /// Pods between *assumed* and *bound* at once. It only bounds memory: most of them wait for somebody.
 const BINDINGS: usize = 10_000;
+/// The watches, and the bindings, share a thread with the loop: it gives way to them after so long.
+const STRETCH: Duration = Duration::from_millis(1);
 /// Time for bindings under way when the driver ends; a try at the API server takes no longer.
 const BINDING_DRAIN: Duration = Duration::from_secs(15);
 
@@ -56,6 +58,7 @@ async fn turns(
     if unlisted.wait_for(|kinds| *kinds == 0).await.is_err() {
         return;
     }
+    let mut stretch = Instant::now();
     loop {
         inner.leadership.acquired().await;
         inner.mistakes.tell_all();
@@ -70,6 +73,7 @@ async fn turns(
                     () = inner.core.changed() => {}
                     () = sleep_until(deadline) => {}
                 }
+                stretch = Instant::now();
             }
             Turn::Again => {}
             Turn::Publish(attempt) => {
@@ -94,8 +98,10 @@ async fn turns(
                 });
             }
         }
-        // A long queue must not starve the watches that share this thread.
-        tokio::task::yield_now().await;
+        if stretch.elapsed() >= STRETCH {
+            tokio::task::yield_now().await;
+            stretch = Instant::now();
+        }
     }
 }
 

@@ -3,8 +3,9 @@
 //!
 //! The rules and intervals are those of Kubernetes' event recorder (client-go `tools/events`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -34,9 +35,13 @@ pub(crate) enum Write {
     Nothing,
 }
 
+/// When it happened last, and a number of its own.
+type Age = (Timestamp, u64);
+
 #[derive(Debug)]
 struct Kind {
     name: String,
+    number: u64,
     count: i32,
     last: Timestamp,
     written: Timestamp,
@@ -47,13 +52,19 @@ struct Kind {
 /// Remembers events by what makes them the same.
 #[derive(Debug)]
 pub(crate) struct Series<K> {
-    kinds: HashMap<K, Kind>,
+    kinds: HashMap<Arc<K>, Kind>,
+    /// The oldest first: with as many kinds as are remembered, each new one costs an old one.
+    by_age: BTreeMap<Age, Arc<K>>,
+    /// Of the kind that was seen last for the first time.
+    number: u64,
 }
 
 impl<K> Default for Series<K> {
     fn default() -> Self {
         Self {
             kinds: HashMap::new(),
+            by_age: BTreeMap::new(),
+            number: 0,
         }
     }
 }
@@ -61,57 +72,64 @@ impl<K> Default for Series<K> {
 impl<K: Eq + Hash + Clone> Series<K> {
     /// It happened at `now`; `name` is for the event object if this is the first.
     pub(crate) fn occurred(&mut self, key: K, name: String, now: Timestamp) -> Write {
-        if let Some(kind) = self.kinds.get_mut(&key) {
-            if now.duration_since(kind.last) < FINISH_AFTER {
-                kind.count = kind.count.saturating_add(1);
+        if let Some(kind) = self.kinds.get_mut(&key)
+            && now.duration_since(kind.last) < FINISH_AFTER
+        {
+            if let Some(key) = self.by_age.remove(&kind.age()) {
                 kind.last = now;
-                if kind.count == 2 {
-                    kind.written = now;
-                    return kind.series();
-                }
-                kind.unwritten = true;
-                return Write::Nothing;
+                self.by_age.insert(kind.age(), key);
             }
-            self.kinds.remove(&key);
+            kind.count = kind.count.saturating_add(1);
+            if kind.count == 2 {
+                kind.written = now;
+                return kind.series();
+            }
+            kind.unwritten = true;
+            return Write::Nothing;
         }
+        self.forget(&key);
         if self.kinds.len() >= REMEMBERED
-            && let Some(oldest) = self
-                .kinds
-                .iter()
-                .min_by_key(|(_, kind)| kind.last)
-                .map(|(key, _)| key.clone())
+            && let Some((_, oldest)) = self.by_age.pop_first()
         {
             self.kinds.remove(&oldest);
         }
-        self.kinds.insert(
-            key,
-            Kind {
-                name,
-                count: 1,
-                last: now,
-                written: now,
-                unwritten: false,
-            },
-        );
+        self.number = self.number.wrapping_add(1);
+        let kind = Kind {
+            name,
+            number: self.number,
+            count: 1,
+            last: now,
+            written: now,
+            unwritten: false,
+        };
+        let key = Arc::new(key);
+        self.by_age.insert(kind.age(), key.clone());
+        self.kinds.insert(key, kind);
         Write::Create
     }
 
     /// The event object of this kind is gone or couldn't be made: the next occurrence is a first one.
     pub(crate) fn forget(&mut self, key: &K) {
-        self.kinds.remove(key);
+        if let Some(kind) = self.kinds.remove(key) {
+            self.by_age.remove(&kind.age());
+        }
     }
 
     /// What is due at `now`: the last state of series that are over, and a refresh of long ones. To
     /// be called every few minutes.
     pub(crate) fn due(&mut self, now: Timestamp) -> Vec<(K, Write)> {
         let mut writes = Vec::new();
+        let by_age = &mut self.by_age;
         self.kinds.retain(|key, kind| {
             let over = now.duration_since(kind.last) >= FINISH_AFTER;
             let stale = now.duration_since(kind.written) >= REFRESH_AFTER;
             if kind.unwritten && (over || stale) {
                 kind.unwritten = false;
                 kind.written = now;
-                writes.push((key.clone(), kind.series()));
+                writes.push((K::clone(key), kind.series()));
+            }
+            if over {
+                by_age.remove(&kind.age());
             }
             !over
         });
@@ -120,6 +138,10 @@ impl<K: Eq + Hash + Clone> Series<K> {
 }
 
 impl Kind {
+    fn age(&self) -> Age {
+        (self.last, self.number)
+    }
+
     fn series(&self) -> Write {
         Write::Series {
             name: self.name.clone(),
@@ -195,12 +217,23 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn memory_is_bounded_and_what_was_quiet_for_longest_is_forgotten() {
         let mut kinds = Series::default();
-        for number in 0..REMEMBERED + 10 {
+        for number in 0..REMEMBERED {
             kinds.occurred(number, "n".to_owned(), at(number as i64 / 100));
         }
+        // The first one repeats, and another is gone.
+        assert_ne!(kinds.occurred(0, "n".to_owned(), at(50)), Write::Create);
+        kinds.forget(&1);
+        for number in 0..9 {
+            kinds.occurred(REMEMBERED + number, "n".to_owned(), at(50));
+        }
         assert_eq!(kinds.kinds.len(), REMEMBERED);
-        assert!(kinds.kinds.contains_key(&(REMEMBERED + 9)));
+        let known = |number: usize| kinds.kinds.contains_key(&number);
+        assert!(known(0) && known(REMEMBERED + 8) && known(10));
+        assert!((1..10).all(|number| !known(number)));
+        assert_eq!(kinds.by_age.len(), REMEMBERED);
+        kinds.due(at(1000));
+        assert!(kinds.kinds.is_empty() && kinds.by_age.is_empty());
     }
 }
