@@ -1,7 +1,7 @@
 //! The end of an answer that stands still: its head doesn't come, or nothing more of its body.
 //!
-//! Knows nothing of what was asked. A watch is armed once in a while, not with each event: hyper's own limits of reading
-//! wake the thread twice more for each piece that comes.
+//! Knows nothing of what was asked. The timer of a watch is set once in a while, not with each event. Those of hyper's
+//! limits of reading wake the thread twice more for each piece that comes.
 
 use std::io;
 use std::pin::Pin;
