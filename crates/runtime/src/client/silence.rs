@@ -1,7 +1,8 @@
 //! The end of an answer that stands still: its head doesn't come, or nothing more of its body.
 //!
 //! Knows nothing of what was asked. The timer of a watch is set once in a while, not with each event. Those of hyper's
-//! limits of reading wake the thread twice more for each piece that comes.
+//! limits of reading wake the thread twice more for each piece that comes. `TimeoutBody` of tower-http makes one for
+//! each piece, and fails what has come while nobody read.
 
 use std::io;
 use std::pin::Pin;
@@ -213,10 +214,10 @@ mod tests {
     async fn who_reads_slowly_is_not_taken_for_a_silent_server() {
         let mut body = answer(0, &[0, 5]).await.unwrap().into_body();
         assert!(body.frame().await.unwrap().is_ok());
-        // The alarm is set, and goes off while nobody reads.
         assert!(timeout(Duration::from_secs(1), body.frame()).await.is_err());
         let second = body.frame().await.unwrap();
         assert!(second.is_ok());
+        // The alarm, set by the first wait, goes off while nobody reads.
         sleep(3 * LIMIT).await;
         let since = Instant::now();
         assert!(body.frame().await.unwrap().is_err());
